@@ -236,7 +236,8 @@ export function openSyncWatch(
       const { records, expected, windows, ofWindows, startedAt } = tallyOf(resource);
       if (event.kind === 'notice') log.warn({ resource }, event.text);
       else if (event.kind === 'end') {
-        log.info({ resource, status: event.status, problem: event.problem, records }, 'resource read');
+        // As in the report: pages that overlap, or were read twice, count twice, so it is more than the rows of the table.
+        log.info({ resource, status: event.status, problem: event.problem, received: records }, 'resource read');
       } else if (event.kind === 'expected') log.info({ resource, records: event.records }, 'reading');
       else {
         const since = loggedAt.get(resource) ?? (everyMs === followedMs ? 0 : startedAt);

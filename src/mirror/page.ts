@@ -27,7 +27,7 @@ import {
 } from '../model/resources.ts';
 import { relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
-import { nullDrift, recordRows, replaced } from './store/page-rows.ts';
+import { nullDrift, recordRows, replaced, replacedIn } from './store/page-rows.ts';
 
 /** What identifies a page that came before. */
 export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'perPage'>;
@@ -258,7 +258,13 @@ function rowsFor({ resource, relations, keptOut }: PageTask, records: readonly S
   const { kept, out } = keptOut === undefined ? { kept: records, out: [] } : withoutKeptOut(resource, records, keptOut);
   const tables = relations.map((name) => relationTable(resource, name));
   const related = tables.map((relation) => relatedOf(relation, kept, keptOut));
-  return { ...recordRows(resource, tables.length === 0 ? kept : without(kept, relations)), keptOut: out, related };
+  const rows = recordRows(resource, tables.length === 0 ? kept : without(kept, relations));
+  const drifts = [...rows.drifts, ...related.filter(holdsReplaced).map(({ relation }) => replacedIn(relation))];
+  return { ...rows, drifts, keptOut: out, related };
+}
+
+function holdsReplaced({ parents }: RelatedRows): boolean {
+  return parents.some(([, rows]) => rows.some(({ record }) => record.includes(replaced)));
 }
 
 function without(records: readonly ServedRecord[], names: readonly string[]): ServedRecord[] {

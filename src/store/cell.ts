@@ -35,11 +35,19 @@ function typeOf(value: unknown): string {
   return typeof value;
 }
 
-/** The value as JSON. Integers beyond 2^53, which are parsed as bigint, keep their digits. */
+/** An escape of JSON; the group is half of a surrogate pair, since `JSON.stringify` escapes no whole one. */
+const jsonEscape = /\\(?:u(d[89a-f][0-9a-f]{2})|.)/g;
+
+/**
+ * The value as JSON. Integers beyond 2^53, which are parsed as bigint, keep their digits. Half a surrogate pair, at which pandas,
+ * DuckDB, jq and PostgreSQL stumble, becomes U+FFFD, as it does in a column of text.
+ */
 export function jsonText(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
+  const json = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === 'bigint' ? JSON.rawJSON(inner.toString()) : inner,
   );
+  if (!json.includes('\\ud')) return json;
+  return json.replaceAll(jsonEscape, (escape, half?: string) => (half === undefined ? escape : '\uFFFD'));
 }
 
 function stray(value: unknown): Converted {

@@ -190,7 +190,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL
-    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), held.value ->> '$')
+    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), json_extract(held.value, '$'))
     ELSE min(fresh_as_of)
   END AS fresh_as_of
 FROM mirror_windows

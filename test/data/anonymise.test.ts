@@ -189,3 +189,24 @@ test('an anonymised snapshot can be made of a mirror that is in use, and SQLite 
   open.close();
   expect(rowsOf(join(folder, 'copy.db'), 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
 });
+
+/** Functions, operators and joins that came after SQLite 3.37, which README.md promises: https://sqlite.org/changes.html */
+const newer =
+  /->|\b(?:unixepoch|format|concat|concat_ws|octet_length|timediff|string_agg|json_pretty|json_error_position|jsonb\w*|unistr\w*)\s*\(|\b(?:RIGHT|FULL)\s+(?:OUTER\s+)?JOIN\b/i;
+
+test('the mirror, a snapshot and an anonymised copy have nothing that SQLite 3.37 cannot read', async () => {
+  expect(['a ->> b', 'jsonb_each(x)', 'a FULL JOIN b', 'json_each(x)'].map((sql) => newer.test(sql))).toEqual([
+    true,
+    true,
+    true,
+    false,
+  ]);
+  const { folder, file } = await mirrorOfEverything();
+  await snapshot(folder, 'copy.db');
+  await runCli(['snapshot', 'whole.db', '--db', file], { folder });
+  for (const each of [file, join(folder, 'copy.db'), join(folder, 'whole.db')]) {
+    const found = rowsOf<{ sql: string }>(each, 'SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL');
+    expect(found.length).toBeGreaterThan(50);
+    expect(found.filter(({ sql }) => newer.test(sql))).toEqual([]);
+  }
+});

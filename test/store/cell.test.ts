@@ -87,3 +87,10 @@ test('an integer beyond 2^53 keeps its digits, in a column and inside JSON', () 
   expect(convert('number', 2n ** 60n)).toEqual({ cell: null, odd: 'number', stray: true });
   expect(jsonText({ big: 123456789012345678901234567890n })).toBe('{"big":123456789012345678901234567890}');
 });
+
+test('half a surrogate pair becomes U+FFFD in JSON, and nothing else changes', () => {
+  const text = String.raw`{"a\ud800b":["\udfff","\ud83d\ude00","\\ud800","\u0001"],"n":1}`;
+  const json = jsonText(JSON.parse(text));
+  expect(json).toBe(String.raw`{"a�b":["�","😀","\\ud800","\u0001"],"n":1}`);
+  expect(json.isWellFormed()).toBe(true);
+});

@@ -84,7 +84,8 @@ async function checkTable(comparison: Comparison, table: PublishedTable) {
   await copyMirror(comparison, table);
   const columns = sqlColumns(table);
   const begins = historyBegin(mirror, table);
-  const kept = begins === undefined ? '' : `AND valid_to >= '${begins}'`;
+  // A row without the time was put there by others, and counts.
+  const kept = begins === undefined ? '' : `AND (valid_to IS NULL OR valid_to >= '${begins}')`;
   const [id = '', key = "''"] = table.key.map((name) => `t.${quoteName(name)}`);
   const source = (name: string) =>
     `(SELECT t.* FROM ${name} AS t WHERE NOT EXISTS

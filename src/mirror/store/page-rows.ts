@@ -177,9 +177,18 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Rec
   function reportReplaced(rows: readonly Row[], report: Report): void {
     for (const name of columns) {
       if (!rows.some(({ [name]: cell }) => typeof cell === 'string' && cell.includes(replaced))) continue;
-      report({ kind: 'unreadable_text', subject: name, detail: `bytes that are no UTF-8 are kept as ${replaced}` });
+      report(replacedIn(name));
     }
   }
+}
+
+/** The drift of a column, or of related records, whose text was not well-formed. */
+export function replacedIn(subject: string): SchemaDrift {
+  return {
+    kind: 'unreadable_text',
+    subject,
+    detail: `bytes that are no UTF-8, and halves of surrogate pairs, are kept as ${replaced}`,
+  };
 }
 
 const makers = new Map<ResourceName, ReturnType<typeof rowMaker>>();

@@ -20,7 +20,7 @@ import {
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
 import { mapRows, type Rows, shown, textCell } from './sheet/rows.ts';
-import type { Sheet, SheetProblem, SheetRow } from './sheet/sheet.ts';
+import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { unguardedText } from '../store/files/csv.ts';
 
 export interface ReadRow {
@@ -74,7 +74,7 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const unreadApart = sheet.problems.filter(({ column }) => column === null || !unread.has(column));
   const cellProblems = Map.groupBy(unreadApart, ({ row }) => row);
   const hidden = sheet.columns.map(namesPassword);
-  const isOurs = resultColumns.every((name) => ours.includes(name));
+  const isOurs = ours.includes('_row') && ours.length > 1;
   const given = isOurs ? mapRows(sheet.rows, withoutGuards) : sheet.rows;
   const rows = mapRows(given, (row): ReadRow => {
     const reader = new RowReader(row, index, options);
@@ -91,16 +91,30 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
       undoOfRow: null,
     };
   });
-  const notes = [...sheet.notes, ...unknownNote(unknown)];
+  const notes = [...sheet.notes, ...unknownNote(unknown), ...(isOurs ? guardNote(sheet.rows) : [])];
   return { columns: sheet.columns, rows, problems, notes, ...(question !== null && { question }) };
 }
 
-/** A file with both was written by this program, perhaps saved again by another. */
-const resultColumns = ['_row', '_state'];
-
-/** Takes off the guard against formulas that our files have. */
+/** Takes off the guard against formulas that our files have, also if another program has saved them since. */
 function withoutGuards({ row, cells }: SheetRow): SheetRow {
-  return { row, cells: cells.map((cell) => (cell.kind === 'text' ? textCell(unguardedText(cell.raw)) : cell)) };
+  return { row, cells: cells.map((cell) => (isGuarded(cell) ? textCell(unguardedText(cell.raw)) : cell)) };
+}
+
+function isGuarded({ kind, raw }: SheetCell): boolean {
+  return kind === 'text' && unguardedText(raw) !== raw;
+}
+
+function guardNote(rows: Iterable<SheetRow>): string[] {
+  let [count, first] = [0, 0];
+  for (const { row, cells } of rows) {
+    const guarded = cells.filter(isGuarded).length;
+    if (count === 0 && guarded > 0) first = row;
+    count += guarded;
+  }
+  if (count === 0) return [];
+  return [
+    `this is a results file: the ' before what could be a formula was taken off in ${counted(count, 'cell')}, first in row ${first}`,
+  ];
 }
 
 /**

@@ -127,7 +127,8 @@ describe.each([
     ],
     ['text after a negative number that is not first is not quoted', [5, -5, '*2'], '5,-5,*2\n'],
     ['the apostrophe comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
-    ['a sign elsewhere is left alone', ['a=b', "'=x"], `a=b,'=x\n`],
+    ['a sign elsewhere is left alone', ['a=b', "'x"], `a=b,'x\n`],
+    ['a text that looks guarded gets another guard, so that one can be taken off', ["'=x"], `''=x\n`],
   ])('%s', (_name, row, line) => {
     expect(writer(comma)([row])).toBe(line);
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { numberFormat } from '../../../src/bulk/sheet/xlsx/number-format.ts';
+import { builtInFormat, numberFormat } from '../../../src/bulk/sheet/xlsx/number-format.ts';
 
 const kinds = (code: string, ...values: number[]) => values.map((value) => numberFormat(code).kindOf(value));
 
@@ -34,6 +34,17 @@ test.each([
   [';;;', 'altered'],
   ['""', 'altered'],
   ['[>100]0.00;0', 'altered'],
+  ['0\\.00', 'altered'],
+  ['0".00"', 'altered'],
+  ['0\\ 00', 'altered'],
+  ['0*0', 'altered'],
+  ['– 0', 'altered'],
+  ['−0', 'altered'],
+  ['0"%"', 'altered'],
+  ['#\\ ##0.00', 'formatted'],
+  ["#'##0.00", 'formatted'],
+  ['#,##0.00\\ [$€-1]', 'formatted'],
+  ['# ?/?', 'formatted'],
 ])('the format %s shows 5 as %s', (code, kind) => {
   expect(kinds(code, 5)).toEqual([kind]);
 });
@@ -47,12 +58,40 @@ test('each sign has its own section, and a loss must look like one', () => {
   expect(kinds('0.00;-0.00;;', 5, 0)).toEqual(['formatted', 'altered']);
 });
 
-test('a format may hide texts', () => {
-  expect([';;;', '0;0;0;', '0;0;0;@', '0.00', '0;;'].map((code) => numberFormat(code).hidesText)).toEqual([
-    true,
-    true,
-    false,
-    false,
-    false,
+test('a format may hide texts, or add to them', () => {
+  expect(
+    [';;;', '0;0;0;', '0;0;0;@', '0.00', '0;;', '@"x"', '0;0;0;"Mr "@', '@'].map(
+      (code) => numberFormat(code).altersText,
+    ),
+  ).toEqual([true, true, false, false, false, true, true, false]);
+});
+
+test.each([
+  ['0', 12.5],
+  ['#,##0', 12.5],
+  ['0.0', 7.25],
+  ['0.0E+00', 125],
+  ['# ?/?', 0.3],
+])('a format that rounds the number shows another one: %s of %d', (code, value) => {
+  expect(kinds(code, value)).toEqual(['altered']);
+});
+
+test('a zero may be shown as a dash, as in accounts', () => {
+  expect(kinds('_(* #,##0.00_);_(* (#,##0.00);_(* "-"??_);_(@_)', 0, 5, -5)).toEqual([
+    'formatted',
+    'formatted',
+    'formatted',
   ]);
+});
+
+test.each([
+  [0, 12.5, 'number'],
+  [1, 12.5, 'altered'],
+  [2, 12.5, 'formatted'],
+  [4, 1234.56, 'formatted'],
+  [10, 0.5, 'percent'],
+  [14, 46092, 'date'],
+  [44, 5, 'formatted'],
+])('the format %d, which no file describes, shows %d as %s', (id, value, kind) => {
+  expect(builtInFormat(id).kindOf(value)).toBe(kind);
 });

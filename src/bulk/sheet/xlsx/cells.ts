@@ -42,8 +42,8 @@ function numberCell(value: string, style: string | undefined, source: CellSource
 
 function formattedText(text: string, style: string | undefined, { styles }: CellSource): SheetCell {
   const cell = textCell(text);
-  const isHidden = style !== undefined && styles[Number(style)]?.hidesText === true;
-  return isHidden && cell.kind === 'text' ? { ...cell, kind: 'altered' } : cell;
+  const isAltered = style !== undefined && styles[Number(style)]?.altersText === true;
+  return isAltered && cell.kind === 'text' ? { ...cell, kind: 'altered' } : cell;
 }
 
 /** Throws a CellFault if the cell contradicts itself, or refers to something that does not exist. */
@@ -68,7 +68,9 @@ export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
       return formattedText(raw.inline ?? '', raw.style, source);
     case 'b':
       if (value !== '0' && value !== '1') throw damaged();
-      return { text: value === '1' ? 'true' : 'false', raw: value, kind: 'boolean' };
+      return raw.style !== undefined && source.styles[Number(raw.style)]?.altersText === true
+        ? { text: '', raw: value, kind: 'altered' }
+        : { text: value === '1' ? 'true' : 'false', raw: value, kind: 'boolean' };
     case 'e':
       return { text: value ?? '', raw: value ?? '', kind: 'error' };
     case 'd':

@@ -11,61 +11,88 @@ export type NumberKind = 'number' | 'formatted' | 'altered' | 'date' | 'percent'
 
 export interface NumberFormat {
   readonly kindOf: (value: number) => NumberKind;
-  /** Nothing is shown of a text. */
-  readonly hidesText: boolean;
+  /** Another text is shown than the one that is stored, or none. */
+  readonly altersText: boolean;
 }
 
 interface Section {
-  /** Without literals, colours and currencies. */
-  readonly codes: string;
-  readonly literals: string;
+  /** The codes, with each literal between ⟨ and ⟩. Without colours, currencies and blanks. */
+  readonly shape: string;
   readonly isColored: boolean;
 }
 
 /** A part of a section: a text in quotes, a character after `\`, a blank as wide as one, a character that fills, or brackets. */
-const part = /"([^"]*)"|\\(.)|_(.)|\*(.)|\[([^[\]]*)\]|[^]/gsu;
+/** An exponent's sign belongs to its code. */
+const part = /[eE][-+]|"([^"]*)"|\\(.)|_(.)|\*(.)|\[([^[\]]*)\]|[^]/gsu;
+/** Characters that are shown as they are without quotes. Digits are not: only 0 is a code. */
+const bareLiteral = /[-–—−‐‑﹣－+$(){}!^&'’~<>=:\u00a0\u202f 1-9€£¥]/u;
 
 function sectionsOf(code: string): Section[] {
   const sections: Section[] = [];
-  let [codes, literals, isColored] = ['', '', false];
+  let [shape, isColored] = ['', false];
   const end = (): void => {
-    sections.push({ codes: codes.trim(), literals, isColored });
-    [codes, literals, isColored] = ['', '', false];
+    sections.push({ shape, isColored });
+    [shape, isColored] = ['', false];
   };
   for (const [all, quoted, escaped, blank, fill, bracketed] of code.matchAll(part)) {
-    if (quoted !== undefined || escaped !== undefined) literals += quoted ?? escaped;
-    else if (blank !== undefined || fill !== undefined) continue;
+    const literal = quoted ?? escaped;
+    if (literal !== undefined) shape += literal === '' ? '' : `⟨${literal}⟩`;
+    // A blank shows nothing. Neither does what fills the cell, unless it looks like a part of the number.
+    else if (fill !== undefined) shape += /[\d.,-]/.test(fill) ? `⟨${fill}⟩` : '';
+    else if (blank !== undefined) continue;
     else if (bracketed !== undefined) {
-      if (/^[hms]+$/i.test(bracketed)) codes += bracketed;
+      if (/^[hms]+$/i.test(bracketed)) shape += bracketed;
       // A condition: which section a value gets is not decided here, so any number may be another one.
-      else if (/^[<>=]/.test(bracketed)) literals += '0';
-      else if (bracketed.startsWith('$')) literals += bracketed.slice(1).replace(/-[^-]*$/, '');
-      else isColored = true;
+      else if (/^[<>=]/.test(bracketed)) shape += '⟨0⟩';
+      else if (!bracketed.startsWith('$')) isColored = true;
     } else if (all === ';') end();
-    else codes += all;
+    else shape += all.length === 1 && bareLiteral.test(all) ? `⟨${all}⟩` : all;
   }
   end();
   return sections;
 }
 
+const literals = /⟨([^⟩]*)⟩/g;
 /** Words behind a number that make it a larger one. */
 const multiplier = /^\s*(?:k|m|mn|mio|bn|mrd|tsd|thousand|million)\b/i;
-/** A comma behind the last digit shows the number in thousands. */
-const scaled = /[0#?],+(?![0#?,])/;
+const sign = /[-–—−‐‑﹣－(]/u;
+/** From the first digit to the last: groups of three may be separated by blanks or apostrophes. */
+const digits = /^[0#?,]+(?:⟨[ '’\u00a0\u202f]⟩[0#?]{3})*(?:\.[0#?]*)?$/u;
 
-function kindOfSection({ codes, literals, isColored }: Section, value: number, isNegativeSection: boolean): NumberKind {
-  const rest = codes.replace(/general/i, '0');
-  if (rest.includes('%')) return 'percent';
-  if (/[ymdhsg]/i.test(rest)) return 'date';
-  if (!/[0#?@]/.test(rest) || /\d/.test(literals) || multiplier.test(literals) || scaled.test(rest)) return 'altered';
-  const hasSign = /[-(]/.test(rest.replace(/e-/gi, '') + literals);
-  if (isNegativeSection ? !hasSign && !isColored : hasSign && value >= 0) return 'altered';
-  return literals === '' && /^(?:0|#|@|#0)$/.test(rest) ? 'number' : 'formatted';
+function kindOfSection({ shape, isColored }: Section, value: number, isSecond: boolean): NumberKind {
+  const named = shape.replace(/general/i, '@');
+  const codes = named.replaceAll(literals, '');
+  const texts = Array.from(named.matchAll(literals), ([, text = '']) => text).join('');
+  if (codes.includes('%')) return 'percent';
+  if (/[ymdhsg]/i.test(codes)) return 'date';
+  if (/[\d%‰]/.test(texts) || multiplier.test(texts)) return 'altered';
+  const hasSign = sign.test(texts);
+  if (isSecond ? !hasSign && !isColored : hasSign && value !== 0) return 'altered';
+  if (codes.trim() === '@') return texts === '' ? 'number' : 'formatted';
+  return showsAll(named, codes, value) ? (/^[#]*0?$/.test(named) ? 'number' : 'formatted') : 'altered';
+}
+
+/** Whether all digits of the value are shown, at their places. */
+function showsAll(shape: string, codes: string, value: number): boolean {
+  const first = shape.search(/[0#?]/);
+  if (first === -1) return false;
+  const last = Math.max(...['0', '#', '?'].map((each) => shape.lastIndexOf(each)));
+  // A fraction shows the nearest one.
+  if (codes.includes('/')) return Number.isInteger(value);
+  const [mantissa = '', exponent] = codes.split(/e[-+]/i);
+  const decimals = mantissa.split('.')[1]?.replaceAll(/[^0#?]/g, '').length ?? 0;
+  if (exponent !== undefined) {
+    const whole = mantissa.split('.')[0]?.replaceAll(/[^0#?]/g, '').length ?? 1;
+    return Number(value.toExponential(Math.min(100, whole - 1 + decimals))) === value;
+  }
+  if (!digits.test(shape.slice(first, last + 1)) || shape.startsWith(',', last + 1)) return false;
+  return decimals > 100 || Number(value.toFixed(decimals)) === value;
 }
 
 export function numberFormat(code: string): NumberFormat {
   const sections = sectionsOf(code);
-  const [first = { codes: 'General', literals: '', isColored: false }, second, third, fourth] = sections;
+  const [first = { shape: 'General', isColored: false }, second, third, fourth] = sections;
+  const ofText = fourth ?? sections.findLast(({ shape }) => shape.replaceAll(literals, '').includes('@'));
   return {
     kindOf: (value) => {
       if (code.trim() === '') return 'number';
@@ -73,16 +100,40 @@ export function numberFormat(code: string): NumberFormat {
       if (value === 0 && third !== undefined) return kindOfSection(third, value, false);
       return kindOfSection(first, value, false);
     },
-    hidesText: fourth !== undefined && !fourth.codes.includes('@'),
+    altersText: ofText !== undefined && ofText.shape.trim() !== '@',
   };
 }
 
 /** The formats that files use without describing them (18.8.30), with those of East Asian editions. */
-const dates = new Set([14, 15, 16, 17, 18, 19, 20, 21, 22, 45, 46, 47]);
-const isEastAsianDate = (id: number): boolean => (id >= 27 && id <= 36) || (id >= 50 && id <= 58);
+const builtIn: Readonly<Record<number, string>> = {
+  0: 'General',
+  1: '0',
+  2: '0.00',
+  3: '#,##0',
+  4: '#,##0.00',
+  5: '#,##0_);(#,##0)',
+  6: '#,##0_);(#,##0)',
+  7: '#,##0.00_);(#,##0.00)',
+  8: '#,##0.00_);(#,##0.00)',
+  9: '0%',
+  10: '0.00%',
+  11: '0.00E+00',
+  12: '# ?/?',
+  13: '# ??/??',
+  37: '#,##0_);(#,##0)',
+  38: '#,##0_);(#,##0)',
+  39: '#,##0.00_);(#,##0.00)',
+  40: '#,##0.00_);(#,##0.00)',
+  41: '_(* #,##0_);_(* (#,##0);_(* "-"_);_(@_)',
+  42: '_(* #,##0_);_(* (#,##0);_(* "-"_);_(@_)',
+  43: '_(* #,##0.00_);_(* (#,##0.00);_(* "-"??_);_(@_)',
+  44: '_(* #,##0.00_);_(* (#,##0.00);_(* "-"??_);_(@_)',
+  48: '##0.0E+0',
+  49: '@',
+};
+const isDate = (id: number): boolean =>
+  (id >= 14 && id <= 22) || (id >= 27 && id <= 36) || (id >= 45 && id <= 47) || (id >= 50 && id <= 58);
 
 export function builtInFormat(id: number): NumberFormat {
-  const isDate = dates.has(id) || isEastAsianDate(id);
-  const kind = isDate ? 'date' : id === 9 || id === 10 ? 'percent' : [0, 1, 49].includes(id) ? 'number' : 'formatted';
-  return { kindOf: () => kind, hidesText: false };
+  return numberFormat(isDate(id) ? 'yyyy' : (builtIn[id] ?? 'General'));
 }

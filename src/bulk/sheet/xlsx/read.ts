@@ -53,7 +53,7 @@ export async function readXlsx(
     }
   });
   if (rows === undefined) throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with --sheet.');
-  merges.check(rows, columns);
+  await merges.check(rows, columns, signal);
   // A person who filters a sheet may think that only the visible rows count.
   if (hidden.rows > 0) {
     const which = `${counted(hidden.rows, 'row is', 'rows are')} hidden in the sheet`;

@@ -167,9 +167,11 @@ test.each(['nothing', 'a record of another page'])(
       if (kind === 'page' && changes === 0) ({ changes } = change.run(first[0]));
     };
     const { report } = await sync(sandbox, file, { ...shape, onEvent });
-    expect([changes, report.resources.users?.updated]).toEqual([1, what === 'nothing' ? 0 : 1]);
     other.close();
-    expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(1);
+    // If the window of the row was not begun yet, this sync has repaired it already.
+    const next = await sync(sandbox, file, shape);
+    const updated = (report.resources.users?.updated ?? 0) + (next.report.resources.users?.updated ?? 0);
+    expect([changes, updated]).toEqual([1, what === 'nothing' ? 1 : 2]);
     expectMirrored(sandbox, file, ['users']);
   },
 );

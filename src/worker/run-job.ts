@@ -71,8 +71,6 @@ interface ChildOptions {
   readonly signal: AbortSignal;
   /** How long the child may take to stop after its signal, before it is killed. */
   readonly graceMs?: number;
-  /** Another program than ours, for tests. */
-  readonly program?: string;
 }
 
 /**
@@ -85,9 +83,8 @@ export function startChild({
   streams,
   signal,
   graceMs = defaultGraceMs,
-  program = commandFile,
 }: ChildOptions): ChildProcess {
-  const child = spawn(process.execPath, [program, childWord], {
+  const child = spawn(process.execPath, [commandFile, childWord], {
     cwd: folder,
     env: environment,
     // The channel breaks when this process is killed, and then the child stops.
@@ -162,7 +159,7 @@ const reporting = ['ignore', 'ignore', 'pipe'] as const;
 const onTerminal = ['inherit', 'inherit', 'inherit'] as const;
 const printing = ['ignore', 'pipe', 'pipe'] as const;
 
-interface JobPorts extends Pick<ChildOptions, 'folder' | 'environment' | 'program'> {
+interface JobPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
   readonly log: Log;
 }
 
@@ -183,7 +180,7 @@ interface JobUse {
 /** Runs a command in a child. Once the signal is aborted, it ends within ten seconds. */
 export type RunJob = (call: CommandCall, use: JobUse, signal: AbortSignal) => Promise<JobEnd>;
 
-export function jobRunner({ folder, environment, log, program }: JobPorts): RunJob {
+export function jobRunner({ folder, environment, log }: JobPorts): RunJob {
   return async (call, { given, actor, run = null, output = { kind: 'report' }, print, fields, onLine }, signal) => {
     const isReport = output.kind === 'report';
     const child = startChild({
@@ -191,7 +188,6 @@ export function jobRunner({ folder, environment, log, program }: JobPorts): RunJ
       environment,
       streams: isReport ? reporting : print === undefined ? onTerminal : printing,
       signal,
-      ...(program !== undefined && { program }),
     });
     child.stdout?.on('data', (bytes: Buffer) => print?.stdout.write(bytes));
     if (!isReport) child.stderr?.on('data', (bytes: Buffer) => print?.stderr.write(bytes));

@@ -122,3 +122,39 @@ describe('a comparison', () => {
     expect(verdict?.problem).toMatch(/different records have the same id/);
   });
 });
+
+test('half a surrogate pair anywhere in a response is kept as U+FFFD, and an event names where', async () => {
+  const { sandbox, file } = await mirrored(shop, { resources: ['users'], includes: { users: ['payments'] } });
+  const half = '"\\ud83d"';
+  const proxy = await behindProxy(sandbox, ({ path, body }) => {
+    if (!path.startsWith('/api/v1/users?')) return {};
+    const list = JSON.parse(body) as { readonly data: Record<string, unknown>[] };
+    for (const user of list.data) {
+      Object.assign(user, {
+        first_name: 'HALF',
+        data: { note: 'HALF' },
+        nickname: 'HALF',
+        payments: [{ id: 'p', data: 'HALF' }],
+      });
+    }
+    return { body: JSON.stringify(list).replaceAll('"HALF"', half) };
+  });
+  await sync(proxy, file, { mode: 'full', resources: ['users'], includes: { users: ['payments'] } });
+  const database = new SqliteDatabase(file, { readonly: true });
+  const texts = database
+    .prepare<[], string>(
+      `SELECT first_name FROM users UNION ALL SELECT data FROM users UNION ALL SELECT _extra FROM users
+       UNION ALL SELECT record FROM user_payments UNION ALL SELECT record FROM users_history`,
+    )
+    .pluck()
+    .all();
+  const subjects = database
+    .prepare<[], string>("SELECT subject FROM mirror_events WHERE kind = 'unreadable_text' ORDER BY 1")
+    .pluck()
+    .all();
+  database.close();
+  expect(texts.length).toBeGreaterThan(200);
+  expect(texts.filter((each) => /\\ud[89a-f]/i.test(each) || !each.isWellFormed())).toEqual([]);
+  expect(texts).toContain('{"nickname":"�"}');
+  expect(subjects).toEqual(['_extra', 'data', 'first_name', 'payments']);
+});

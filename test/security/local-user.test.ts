@@ -22,9 +22,11 @@ import { loadReports, reportNamed } from '../../src/data/reports/reports.ts';
 import { distrust } from '../../src/model/files.ts';
 import { keyOf as sandboxKeyOf } from '../../src/sandbox/sandbox.ts';
 import { keyOf } from '../../src/settings/server.ts';
-import { readSettings } from '../../src/settings/settings.ts';
 
 import { spawnCli, startCli } from '../support/cli.ts';
+import { operator } from '../support/people.ts';
+import { withoutServer } from '../../src/settings/passed.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -99,7 +101,7 @@ describe('a rehearsal', () => {
   }
 
   test('does not show its users to another process that finds its port', { tags: 'full' }, async () => {
-    const { folder, argv } = stage();
+    const { folder, db } = stage();
     const tries: Promise<{ path: string; status: number; text: string }>[] = [];
     const onRequest = (message: unknown): void => {
       const { url = '', headers } = (message as { readonly request: IncomingMessage }).request;
@@ -118,7 +120,13 @@ describe('a rehearsal', () => {
     };
     subscribe('http.server.request.start', onRequest);
     onTestFinished(() => void unsubscribe('http.server.request.start', onRequest));
-    expect(await invoke(argv, { folder })).toMatchObject({ code: 0 });
+    // As the child does it that rehearses, with the settings that it gets.
+    const flags = [{ key: 'store.mirror', flag: '--db', value: db }] as const;
+    const settings = withoutServer({ reading: readSettings({ flags, environment: {}, folder }), servers: [] });
+    const output = { kind: 'terminal', json: false, quiet: false, color: false } as const;
+    const call = { path: ['bulk', 'run'], operands: ['balance', 'rows.csv'], options: { rehearse: true } } as const;
+    const given = { ...settings, actor: operator, run: null, output };
+    expect(await invoke(call, { folder, given })).toMatchObject({ code: 0 });
     const seen = await Promise.all(tries);
     expect(seen).toHaveLength(12);
     for (const { path, status, text } of seen) {

@@ -1,7 +1,9 @@
 /** Runs the command in this process, with or without a terminal. */
 import { PassThrough } from 'node:stream';
 import type { CommandRow } from '../../src/cli/commands.ts';
+import type { GivenByParent } from '../../src/cli/context.ts';
 import { run } from '../../src/cli/program.ts';
+import type { CommandCall } from '../../src/model/job.ts';
 import { dialogue, type Exchange } from './dialogue.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -15,6 +17,8 @@ export interface Invocation {
   readonly environment?: Readonly<Record<string, string>>;
   /** The working folder; a new one by default. */
   readonly folder?: string;
+  /** What a child gets from its parent, which has read its settings. */
+  readonly given?: GivenByParent;
   /** Replaces the commands of the program. */
   readonly commands?: readonly CommandRow[];
 }
@@ -27,7 +31,7 @@ function output(terminal: number | undefined) {
 }
 
 /** The exit code and what was printed. */
-export async function invoke(argv: readonly string[], options: Invocation = {}) {
+export async function invoke(argv: readonly string[] | CommandCall, options: Invocation = {}) {
   const stdout = output(options.terminal);
   const stderr = output(options.terminal);
   const stdin = Object.assign(new PassThrough(), { isTTY: options.terminal !== undefined, setRawMode: () => stdin });
@@ -45,6 +49,7 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
     sleep: () => Promise.resolve(),
     environment: options.environment ?? {},
     folder: options.folder ?? temporaryFolder(),
+    ...(options.given !== undefined && { given: options.given }),
   };
   const code = await run(argv, world, options.commands);
   await new Promise((resolve) => setImmediate(resolve));

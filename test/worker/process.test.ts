@@ -1,6 +1,6 @@
 // @module-tag full
 import SqliteDatabase from 'better-sqlite3';
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -179,6 +179,8 @@ test('a command that does not stop in time is killed', async () => {
   });
   await once(child, 'spawn');
   child.kill('SIGSTOP');
+  // Of two signals that wait, the system takes the other one first.
+  await expect.poll(() => readFileSync(`/proc/${child.pid}/stat`, 'utf8')).toMatch(/\) T /);
   stop.abort();
   expect(await once(child, 'close')).toEqual([null, 'SIGKILL']);
 });

@@ -45,7 +45,9 @@ export function jsonCell(cell: Cell): JsonCell {
 /** Returns the JSON text of the value; undefined if it holds a bigint, which only `jsonText` can write. */
 function textOf(value: object): string | undefined {
   try {
-    return JSON.stringify(value);
+    const json = JSON.stringify(value);
+    // Half a surrogate pair: jsonText takes it out.
+    return json.includes('\\ud') ? undefined : json;
   } catch {
     return undefined;
   }

@@ -41,6 +41,9 @@ test.each([
   ['– 0', 'altered'],
   ['−0', 'altered'],
   ['0"%"', 'altered'],
+  ['0.00 "T€"', 'altered'],
+  ['0"⟩5⟨"', 'altered'],
+  ['0.00 "kr"', 'formatted'],
   ['#\\ ##0.00', 'formatted'],
   ["#'##0.00", 'formatted'],
   ['#,##0.00\\ [$€-1]', 'formatted'],
@@ -94,4 +97,13 @@ test.each([
   [44, 5, 'formatted'],
 ])('the format %d, which no file describes, shows %d as %s', (id, value, kind) => {
   expect(builtInFormat(id).kindOf(value)).toBe(kind);
+});
+
+test('a zero is not shown by #, and the cell looks empty', () => {
+  expect([...kinds('#', 0, 5), ...kinds('#,###', 0), ...kinds('#,##0', 0)]).toEqual([
+    'altered',
+    'number',
+    'altered',
+    'formatted',
+  ]);
 });

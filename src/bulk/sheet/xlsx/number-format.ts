@@ -35,7 +35,8 @@ function sectionsOf(code: string): Section[] {
     [shape, isColored] = ['', false];
   };
   for (const [all, quoted, escaped, blank, fill, bracketed] of code.matchAll(part)) {
-    const literal = quoted ?? escaped;
+    // The two signs are used here, and in no number.
+    const literal = (quoted ?? escaped)?.replaceAll(/[⟨⟩]/g, '');
     if (literal !== undefined) shape += literal === '' ? '' : `⟨${literal}⟩`;
     // A blank shows nothing. Neither does what fills the cell, unless it looks like a part of the number.
     else if (fill !== undefined) shape += /[\d.,-]/.test(fill) ? `⟨${fill}⟩` : '';
@@ -54,7 +55,7 @@ function sectionsOf(code: string): Section[] {
 
 const literals = /⟨([^⟩]*)⟩/g;
 /** Words behind a number that make it a larger one. */
-const multiplier = /^\s*(?:k|m|mn|mio|bn|mrd|tsd|thousand|million)\b/i;
+const multiplier = /^\s*(?:[kmtb]|mn|mio|bn|mrd|tsd|tds|thousand|million|tausend|mille)(?!\p{L})/iu;
 const sign = /[-–—−‐‑﹣－(]/u;
 /** From the first digit to the last: groups of three may be separated by blanks or apostrophes. */
 const digits = /^[0#?,]+(?:⟨[ '’\u00a0\u202f]⟩[0#?]{3})*(?:\.[0#?]*)?$/u;
@@ -68,6 +69,8 @@ function kindOfSection({ shape, isColored }: Section, value: number, isSecond: b
   if (/[\d%‰]/.test(texts) || multiplier.test(texts)) return 'altered';
   const hasSign = sign.test(texts);
   if (isSecond ? !hasSign && !isColored : hasSign && value !== 0) return 'altered';
+  // Accounts show a zero as a dash.
+  if (value === 0 && hasSign) return 'formatted';
   if (codes.trim() === '@') return texts === '' ? 'number' : 'formatted';
   return showsAll(named, codes, value) ? (/^[#]*0?$/.test(named) ? 'number' : 'formatted') : 'altered';
 }
@@ -80,6 +83,8 @@ function showsAll(shape: string, codes: string, value: number): boolean {
   // A fraction shows the nearest one.
   if (codes.includes('/')) return Number.isInteger(value);
   const [mantissa = '', exponent] = codes.split(/e[-+]/i);
+  // Only a 0 shows a zero: # leaves the cell blank.
+  if (value === 0 && !mantissa.includes('0')) return false;
   const decimals = mantissa.split('.')[1]?.replaceAll(/[^0#?]/g, '').length ?? 0;
   if (exponent !== undefined) {
     const whole = mantissa.split('.')[0]?.replaceAll(/[^0#?]/g, '').length ?? 1;

@@ -252,7 +252,8 @@ async function readWorksheet(
           const [first, last] = [columnLetters(Number(min) - 1), columnLetters(Number(max) - 1)];
           if (hidden.columns.length < mostNamed) hidden.columns.push(first === last ? first : `${first} to ${last}`);
         } else if (tag === 'sheetFormatPr') {
-          const { defaultRowHeight, zeroHeight } = attributes();
+          const { defaultRowHeight, defaultColWidth, zeroHeight } = attributes();
+          if (isFlat(defaultColWidth)) hidden.columns.push('all without a width of their own');
           areFlat = truth(zeroHeight) || isFlat(defaultRowHeight);
         } else if (tag === 'mergeCell') merges.add(attributes()['ref'] ?? '', columnOf);
         if (tag === 'row' && level === inRow) openRow(attributes());

@@ -105,7 +105,7 @@ const liars: readonly Liar[] = [
     'drops the last of every full page, and has pages of 40',
     () => dropsLast,
     { page_max: 40, page_over: 'ignore' },
-    // Two more requests since ranges are judged by days that hold records.
+    // Its own page size hides the same records again and again.
     410,
   ],
   ['drops the last of every full page, without ranges of days', () => dropsLast, { date_ranges: 'ignored' }, 60],

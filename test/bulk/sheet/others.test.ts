@@ -99,3 +99,14 @@ test('A number that is shown as another one is not read as the stored one', asyn
   expect(column(await others('shown-in-thousands.xlsx'), 'amount')).toEqual(['altered 5000', 'altered 5000000']);
   expect(column(await others('padded-name.xlsx'), 'username')).toEqual(['formatted 7']);
 });
+
+test('CSV that is not UTF-8 is read as Windows-1252, with a note that shows what to check', async () => {
+  const sheet = await readFixture('latin-1.csv');
+  expect(grid(sheet)).toEqual([
+    [2, 'anna', 'add', '5.00'],
+    [3, 'josé', 'add', '5.00'],
+  ]);
+  expect(sheet.notes).toEqual([
+    'the file is not UTF-8 and was read as Windows-1252; check that these are right: "josé"',
+  ]);
+});

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { type CommandRow, commands } from '../../src/cli/commands.ts';
 import { type CliContext, createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import type { CommandCall } from '../../src/model/job.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, made } from '../support/bulk-cli.ts';
 import { invoke } from '../support/invoke.ts';
@@ -20,7 +21,7 @@ interface Seen {
 }
 
 /** Runs a command line on the real definitions; only parsers and required flags are left out, and each action records its input. */
-async function arrivalOf(argv: readonly string[]): Promise<Seen | string> {
+async function arrivalOf(argv: readonly string[] | CommandCall): Promise<Seen | string> {
   let seen: Seen | undefined;
   const record = (command: Command, context: CliContext, path: string): void => {
     const name = `${path} ${command.name()}`.trim();
@@ -109,6 +110,30 @@ describe('text that looks like an option arrives as text', () => {
     }
   });
 });
+
+test.each(leaves.map(({ path, command }) => [path.join(' '), path, command] as const))(
+  'text in a job, which is a command as data, arrives as text: `%s`',
+  async (name, path, command) => {
+    for (const word of words) {
+      const operands = command.registeredArguments.map(() => word);
+      for (const option of command.options.filter(takesText)) {
+        const value = option.variadic ? [word] : word;
+        const call = { path, operands, options: { [(option.long ?? '').slice('--'.length)]: value } };
+        const seen = await arrivalOf(call);
+        expect(seen, `${option.long} ${word}`).toMatchObject({ path: name, args: operands, global: untouched });
+        expect((seen as Seen).own, `${option.long} ${word}`).toMatchObject({ [option.attributeName()]: value });
+      }
+    }
+  },
+);
+
+test.each(['config', 'base-url', 'quiet', 'json', 'db', 'nothing'])(
+  'a job cannot have the option %s, which is not of its command',
+  async (name) => {
+    const seen = await arrivalOf({ path: ['sync'], operands: [], options: { [name]: 'x' } });
+    expect(seen).toContain(`sync has no option "${name}"`);
+  },
+);
 
 describe('an option of every command', () => {
   test.each([

@@ -10,7 +10,7 @@ import type { Client } from '../src/api/client.ts';
 import type { ApiRecord, Page } from '../src/api/envelope.ts';
 import { NotFound } from '../src/api/errors.ts';
 import { apiSource } from '../src/mirror/source.ts';
-import { runSync, type SyncRequest } from '../src/mirror/run.ts';
+import { runSync, type SyncRequest } from '../src/mirror/sync.ts';
 import { resourceNames } from '../src/model/resources.ts';
 import { dayMs, hourMs, startOfDay, timestampOf, type Day } from '../src/model/time.ts';
 import { Random } from '../src/sandbox/random.ts';
@@ -186,7 +186,6 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
       only: null,
       allowDeletions: false,
       requestsPerRun: 1_000,
-      graceMs: 48 * hourMs,
       windowPages: 20,
       concurrency: 8,
       ...tried,

@@ -17,7 +17,6 @@ import { benchFirstSync } from './first-sync.ts';
 import { benchLargeRecords } from './large-records.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchPublish } from './publish.ts';
-import { benchRankProbes } from './rank-probes.ts';
 import { benchReports } from './reports.ts';
 import { benchRequests, requestsWords } from './requests.ts';
 import { benchServers } from './servers.ts';
@@ -60,7 +59,6 @@ try {
     console: () => benchConsole(users),
     bulk: () => benchBulk(folder, mirror, users, pairs),
     servers: () => benchServers(),
-    'rank-probes': () => benchRankProbes(5),
   };
   const rows: Row[] = [];
   for (const [name, measureIt] of Object.entries(parts)) {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import type { Capabilities } from '../api/capabilities.ts';
+import type { Profile } from '../mirror/profile.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { type Check, checkLines, failed, ok, skipped, warn } from './doctor/check.ts';
@@ -161,7 +161,7 @@ function capabilitiesOnRecord(
 }
 
 /** Records the measurements in the mirror, if there is one, and reports that. */
-async function recordMeasured(settings: Settings, measured: ReadonlyMap<ResourceName, Capabilities>): Promise<Check[]> {
+async function recordMeasured(settings: Settings, measured: ReadonlyMap<ResourceName, Profile>): Promise<Check[]> {
   const name = 'capabilities';
   if (!existsSync(settings.store.mirror)) {
     return [ok(name, 'measured, but not recorded: there is no mirror yet; the first sync measures them itself')];

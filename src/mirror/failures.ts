@@ -1,19 +1,21 @@
 /** The engine's own errors, and the failure that several resources share. */
 import { ForeignRecords, KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
-import { FileError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
+import { type ErrorOptions, FileError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { SpentError } from './run-bounds.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
-/** A response contradicts the measured capabilities: they must be measured again. */
+/** A response contradicts the measured profile: it must be measured again. */
 export class ContradictionError extends OperatorError {
-  override readonly name: string = 'ContradictionError';
+  override readonly name = 'ContradictionError';
   override readonly exitCode = 5;
-}
+  /** Whether records came from just beside the requested days, though ranges were measured to show exactly their days. */
+  readonly isBeside: boolean;
 
-/** Records came from just beside the requested days, though ranges were measured to show exactly their days. */
-export class BesideRangeError extends ContradictionError {
-  override readonly name = 'BesideRangeError';
+  constructor(message: string, { isBeside = false, ...options }: ErrorOptions & { readonly isBeside?: boolean } = {}) {
+    super(message, options);
+    this.isBeside = isBeside;
+  }
 }
 
 /** Records, once a run, that a list shows records of another resource. Does nothing for any other error. */

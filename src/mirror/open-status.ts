@@ -7,9 +7,8 @@ import type { LockOwner } from '../store/lock.ts';
 import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-types.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
-import type { Capabilities } from '../api/capabilities.ts';
-import { knownServer, storedCapabilities } from './server-check.ts';
-import { counted } from '../model/text.ts';
+import { type Profile, storedProfile } from './profile.ts';
+import { knownServer } from './server-check.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
@@ -91,7 +90,7 @@ export function openCapabilities(
   return (resource) => capabilityStatus(store, resource);
 }
 
-export type CapabilityStatus = ReturnType<typeof describeCapabilities>;
+export type CapabilityStatus = ReturnType<typeof describeProfile>;
 
 export type MirrorStatus = ReturnType<typeof mirrorStatus>;
 
@@ -135,55 +134,43 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
 
 /** Returns the stored capabilities of the resource's list; null if it was never measured. */
 export function capabilityStatus(store: Pick<MirrorStore, 'capability'>, resource: ResourceName) {
-  const stored = storedCapabilities(store, resource);
-  return stored === undefined ? null : describeCapabilities(stored.capabilities, stored.measuredAt);
+  const stored = storedProfile(store, resource);
+  return stored === undefined ? null : describeProfile(stored.profile, stored.measuredAt);
 }
 
-export function describeCapabilities(capabilities: Capabilities, measuredAt: Timestamp) {
-  const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } = capabilities;
+export function describeProfile(profile: Profile, measuredAt: Timestamp) {
+  const { pageSize, dates, dayBounds, ordered, notes } = profile;
   return {
     measured_at: measuredAt,
     page_size: pageSize,
     /** The format of a range's days; null if ranges do not work. */
-    ranges: ranges === 'none' ? null : ranges === 'iso' ? ('YYYY-MM-DD' as const) : ('DD-MM-YYYY' as const),
-    range_end: rangeEnd,
-    day_shift_minutes: dayShiftMinutes,
-    sorts,
-    clock_difference_ms: clockDifferenceMs ?? null,
-    /** Null if the server announces none. It never says how long a window is. */
-    rate_limit: rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: null },
+    ranges: dates === 'none' ? null : dates === 'iso' ? ('YYYY-MM-DD' as const) : ('DD-MM-YYYY' as const),
+    /** Which records a range shows: those of all its days, all but the last day's, or not known. */
+    day_bounds: dayBounds,
+    /** Whether lists come in the order of creation. */
+    ordered,
     notes,
   };
 }
 
 /**
- * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
+ * `pages of 500 (1000 were requested), in order, date ranges in …`.
  * @param requested the page size requested, if it is to be shown
  */
 export function capabilityWords(status: CapabilityStatus, requested?: number): string {
-  const { sorts, rate_limit: rate } = status;
-  return [
-    sizeWords(status, requested),
-    `sorts ${sorts === 'unknown' ? 'not known' : sorts}`,
-    rangeWords(status),
-    ...(rate === null ? [] : [`${counted(rate.requests, 'request')} a window`]),
-  ].join(', ');
+  return [sizeWords(status, requested), status.ordered ? 'in order' : 'in no order', rangeWords(status)].join(', ');
 }
 
 export function sizeWords({ page_size: size }: CapabilityStatus, requested = size): string {
   return size < requested ? `pages of ${size} (${requested} were requested)` : `pages of ${size}`;
 }
 
-function rangeWords({ ranges, range_end: end, day_shift_minutes: shift }: CapabilityStatus): string {
-  if (ranges === null) return 'no date ranges';
-  const last = { inclusive: 'with', exclusive: 'without', unknown: 'perhaps with' }[end];
-  const zone = shift === 'unknown' ? 'in an unknown zone' : `of ${zoneName(shift)}`;
-  return `date ranges in ${ranges} ${last} their last day, days ${zone}`;
-}
+const boundsWords = {
+  exact: 'with their last day',
+  next_day: 'without their last day',
+  wide: 'one day wider',
+} as const;
 
-/** 330 → `UTC+5:30`. */
-function zoneName(minutes: number): string {
-  if (minutes === 0) return 'UTC';
-  const hours = Math.floor(Math.abs(minutes) / 60);
-  return `UTC${minutes < 0 ? '-' : '+'}${hours}:${String(Math.abs(minutes) % 60).padStart(2, '0')}`;
+function rangeWords({ ranges, day_bounds: bounds }: CapabilityStatus): string {
+  return ranges === null ? 'no date ranges' : `date ranges in ${ranges}, ${boundsWords[bounds]}`;
 }

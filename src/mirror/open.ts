@@ -1,7 +1,6 @@
 /** Opens the engines that sync and compare a mirror, for every command and every test. */
 import { existsSync, statSync } from 'node:fs';
 import { createHash, randomBytes } from 'node:crypto';
-import type { Capabilities } from '../api/capabilities.ts';
 import type { Client } from '../api/client.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal } from '../journal/open.ts';
@@ -15,25 +14,24 @@ import type { SyncProgress, Window } from '../store/mirror-types.ts';
 import { type Clock, dayMs, systemClock } from '../model/time.ts';
 import { type ForgetPorts, openForgetStore } from './forget.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { runSync, type SyncRequest, type SyncResult } from './run.ts';
-import type { RequestPermit } from './reconcile.ts';
+import { type Profile, recordProfile, storedProfile } from './profile.ts';
+import type { RequestPermit } from './remove.ts';
+import { runSync, type SyncRequest, type SyncResult } from './sync.ts';
 import { apiSource, type Source } from './source.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
-import { knownServer, recordCapabilities, storedCapabilities } from './server-check.ts';
+import { knownServer } from './server-check.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { coverageOf } from '../model/era.ts';
 import { keepYoungHeapSmall } from '../model/memory.ts';
 import { type Certified, certifiedRecord, saltRecord } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { capabilityStatus } from './open-status.ts';
-import { graceMs, pagesOf, type Reason } from './plan.ts';
-import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
-import { Surplus } from './surplus.ts';
+import { plannedSteps, type SyncOptions } from './sync-resource.ts';
+import { pagesOf, requestsFor, sealDay, type Step } from './windows.ts';
 
 const syncBounds = {
-  graceMs,
   runsKeepMs: 400 * dayMs,
   eventsKeepMs: 400 * dayMs,
   /** If readers keep the log from being folded in, the run ends in order before the log fills the disk. */
@@ -84,7 +82,7 @@ export function openVerifyEngine(options: EngineOptions) {
 }
 
 /** The part of a sync's request that is not in the settings. */
-type CommandRequest = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
+type CommandRequest = Omit<SyncRequest, 'windowPages' | 'concurrency'>;
 
 export function openSync(surroundings: Surroundings, releases: Releases) {
   const { settings, clock, signal } = surroundings;
@@ -195,7 +193,7 @@ export function openVerifyPlan(
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   return Object.fromEntries(
     resources.map((resource) => {
-      const pageSize = storedCapabilities(store, resource)?.capabilities.pageSize;
+      const pageSize = storedProfile(store, resource)?.profile.pageSize;
       const windows = store.windows(resource);
       if (pageSize === undefined || windows.length === 0) return [resource, null];
       if (!deep) return [resource, 1 + windows.filter((window) => coverageOf(window) === 'days').length];
@@ -208,10 +206,10 @@ export function openVerifyPlan(
 /** Records measured capabilities. Returns the resources that must be read whole again. Throws a LockHeldError during a sync. */
 export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
-  return (run: string, measured: ReadonlyMap<ResourceName, Capabilities>): ResourceName[] => {
+  return (run: string, measured: ReadonlyMap<ResourceName, Profile>): ResourceName[] => {
     store.acquireLock(syncLock, run, 'doctor');
     try {
-      return [...measured].filter(([name, each]) => recordCapabilities(store, name, each)).map(([name]) => name);
+      return [...measured].filter(([name, each]) => recordProfile(store, name, each)).map(([name]) => name);
     } finally {
       store.releaseLock(syncLock, run);
     }
@@ -274,7 +272,10 @@ export function recordDifferences(
 }
 
 interface PlannedStep {
-  readonly reason: Reason | 'first contact: everything is read' | 'count, and the windows that differ if it does';
+  readonly reason:
+    | Step['reason']
+    | 'first contact: everything is read'
+    | 'count, and the windows that differ if it does';
   /** How many windows of creation time; null if they are not known yet. */
   readonly windows: number | null;
   /** The fewest requests; null if they depend on what the server has. */
@@ -293,17 +294,16 @@ function planResource(
   resource: ResourceName,
   options: SyncOptions,
 ): readonly PlannedStep[] {
-  const capabilities = storedCapabilities(store, resource)?.capabilities;
-  if (capabilities === undefined || store.windows(resource).length === 0) {
+  const profile = storedProfile(store, resource)?.profile;
+  if (profile === undefined || store.windows(resource).length === 0) {
     return [{ reason: 'first contact: everything is read', windows: null, requests: null }];
   }
-  const seal = sealOf(clock, capabilities, options);
-  const byReason = new Map<Reason, { windows: number; requests: number }>();
-  const surplus = new Surplus(store, resource);
-  for (const { window, reason } of plannedSteps({ store, resource, options, capabilities, seal, surplus }, null)) {
+  const seal = sealDay(clock.now() + profile.clockAheadMs);
+  const byReason = new Map<Step['reason'], { windows: number; requests: number }>();
+  for (const { window, reason } of plannedSteps({ store, resource, options, profile, seal }, null)) {
     const sum = byReason.get(reason) ?? { windows: 0, requests: 0 };
     sum.windows += 1;
-    sum.requests += pagesOf(surplus.shownIn(window), capabilities.pageSize);
+    sum.requests += requestsFor(window, profile.pageSize);
     byReason.set(reason, sum);
   }
   return [

@@ -2,7 +2,7 @@
  * Keeps a run within its bounds: how many requests it may send, whatever the server says, and the room on the disk and in the
  * mirror's log, while its progress is recorded. Section "The cost of a run" of docs/architecture.md.
  */
-import { coverageOf, type DayRange } from '../model/era.ts';
+import type { DayRange } from '../model/era.ts';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import { freeSpace } from '../model/files.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -10,7 +10,7 @@ import { bytesText } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
 import { type FreeSpace, requireSpace } from '../store/files/durable-file.ts';
 import type { SyncProgress } from '../store/mirror-types.ts';
-import type { SyncPorts } from './run.ts';
+import type { SyncPorts } from './sync.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 /** The run has used up its requests. What it has read is kept, and the next run continues. */
@@ -34,7 +34,7 @@ const extra = 50;
 export class Allowance {
   readonly #budget: number;
   #common: number;
-  readonly #own = new Map<ResourceName, Share>();
+  readonly #shares = new Map<ResourceName, Share>();
   #sent = 0;
 
   /** @param budget `sync.requests_per_run` */
@@ -43,26 +43,38 @@ export class Allowance {
     this.#common = budget + extra;
   }
 
-  /** Adds windows to read, with the number of rows held of each. A window counts once, and so does any part of it. */
-  allow(resource: ResourceName, read: readonly (DayRange & { readonly rows: number })[], pageSize: number): void {
-    const own = this.#ownOf(resource);
-    own.setPageSize(pageSize);
-    for (const { rows, ...days } of read) own.add(days, rows);
+  /** Sets how many records a page of the resource has at most. */
+  setPageSize(resource: ResourceName, pageSize: number): void {
+    this.#shareOf(resource).pageSize = pageSize;
   }
 
-  /** From now on, pages of the resource are no larger than this, so there are more of them. */
-  allowSmaller(resource: ResourceName, pageSize: number): void {
-    this.#ownOf(resource).setPageSize(pageSize);
+  /** Adds a window to read, with the number of rows held of it. It counts once, however often it is read. */
+  allow(resource: ResourceName, window: DayRange, rows: number): void {
+    const share = this.#shareOf(resource);
+    // A piece of a window does not take a request of its own if it is read again.
+    share.note(window, rows, share.knows(window) ? 0 : 1);
   }
 
-  /** Notes how many records the window has shown. This earns requests only for a window to read, or a part of one. */
-  noteSeen(resource: ResourceName, days: DayRange, records: number): void {
-    this.#ownOf(resource).noteSeen(days, records);
+  /** Parts a window into pieces. A piece earns requests only by its records: a server could have a window cut without end. */
+  part(resource: ResourceName, window: DayRange, pieces: readonly (DayRange & { readonly rows: number })[]): void {
+    const share = this.#shareOf(resource);
+    share.forget(window);
+    for (const { rows, ...piece } of pieces) share.note(piece, rows, 0);
+  }
+
+  /** Whether the window, or a part of it, was added before. */
+  knows(resource: ResourceName, window: DayRange): boolean {
+    return this.#shareOf(resource).knows(window);
+  }
+
+  /** Notes how many records the window has shown. */
+  noteSeen(resource: ResourceName, window: DayRange, records: number): void {
+    this.#shareOf(resource).note(window, records, 0);
   }
 
   /** Requests that the resource may still send. */
   left(resource: ResourceName): number {
-    return Math.floor(this.#ownOf(resource).left) + this.#common;
+    return Math.floor(this.#shareOf(resource).left) + this.#common;
   }
 
   /** Counts one request. Throws a SpentError if none is left. */
@@ -78,122 +90,68 @@ export class Allowance {
 
   /** Counts one more request, if any is left, and returns whether one was. */
   mayRetry(resource: ResourceName | null): boolean {
-    const own = resource === null ? undefined : this.#ownOf(resource);
-    if (own !== undefined && own.left >= 1) own.used += 1;
+    const share = resource === null ? undefined : this.#shareOf(resource);
+    if (share !== undefined && share.left >= 1) share.used += 1;
     else if (this.#common >= 1) this.#common -= 1;
     else return false;
     this.#sent += 1;
     return true;
   }
 
-  #ownOf(resource: ResourceName): Share {
-    let own = this.#own.get(resource);
-    if (own === undefined) this.#own.set(resource, (own = new Share()));
-    return own;
+  #shareOf(resource: ResourceName): Share {
+    let share = this.#shares.get(resource);
+    if (share === undefined) this.#shares.set(resource, (share = new Share()));
+    return share;
   }
 }
 
 /** Every request must pass this gate before it is sent. */
 export type RequestGate = Pick<Allowance, 'take' | 'mayRetry'>;
 
-/** A window to read, or a part that was cut off one. */
-interface Known {
-  readonly days: DayRange;
-  parent: Known | null;
-  records: number;
-  /** Pages by its own records, and by those of its parts; the larger number counts. */
-  own: number;
-  inParts: number;
-  readonly parts: Known[];
-}
-
-const pagesOf = ({ own, inParts }: Known): number => Math.max(own, inParts);
-
 /** The requests of one resource. */
 class Share {
   used = 0;
-  #pages = 0;
+  readonly #windows = new Map<string, { readonly records: number; readonly least: number }>();
   #pageSize = Infinity;
-  #windows: Known[] = [];
-  readonly #found = new Map<string, Known | null>();
+  #pages = 0;
 
   get left(): number {
     return margin * this.#pages - this.used;
   }
 
-  setPageSize(pageSize: number): void {
-    if (pageSize >= this.#pageSize) return;
-    this.#pageSize = pageSize;
-    const count = (known: Known): number => {
-      known.own = this.#ownPages(known);
-      known.inParts = known.parts.reduce((sum, part) => sum + count(part), 0);
-      return pagesOf(known);
-    };
-    this.#pages = this.#windows.reduce((sum, window) => sum + count(window), 0);
+  set pageSize(size: number) {
+    if (size >= this.#pageSize) return;
+    this.#pageSize = size;
+    this.#pages = [...this.#windows.values()].reduce((sum, each) => sum + this.#pagesOf(each), 0);
   }
 
-  add(days: DayRange, rows: number): void {
-    const known = this.#find(days);
-    if (known !== null) return this.#raise(known, rows);
-    const parts = this.#windows.filter((window) => contains(days, window.days));
-    const inParts = parts.reduce((sum, part) => sum + pagesOf(part), 0);
-    const window: Known = { days, parent: null, records: rows, own: 0, inParts, parts };
-    window.own = this.#ownPages(window);
-    for (const part of parts) part.parent = window;
-    this.#windows = [...this.#windows.filter((each) => !parts.includes(each)), window];
-    this.#pages += pagesOf(window) - inParts;
-    this.#found.clear();
+  knows(window: DayRange): boolean {
+    return this.#windows.has(keyOf(window));
   }
 
-  noteSeen(days: DayRange, records: number): void {
-    const known = this.#find(days);
-    if (known !== null) this.#raise(known, records);
+  note(window: DayRange, records: number, least: number): void {
+    const key = keyOf(window);
+    const before = this.#windows.get(key) ?? { records: 0, least: 0 };
+    const now = { records: Math.max(before.records, records), least: Math.max(before.least, least) };
+    this.#windows.set(key, now);
+    this.#pages += this.#pagesOf(now) - this.#pagesOf(before);
   }
 
-  #raise(known: Known, records: number): void {
-    if (records <= known.records) return;
-    known.records = records;
-    let before = pagesOf(known);
-    known.own = this.#ownPages(known);
-    let more = pagesOf(known) - before;
-    for (let above = known.parent; above !== null && more > 0; above = above.parent) {
-      before = pagesOf(above);
-      above.inParts += more;
-      more = pagesOf(above) - before;
-    }
-    this.#pages += more;
+  forget(window: DayRange): void {
+    const known = this.#windows.get(keyOf(window));
+    if (known === undefined) return;
+    this.#windows.delete(keyOf(window));
+    // What it has earned for being read at all stays.
+    this.#pages += known.least - this.#pagesOf(known);
   }
 
-  /** A window takes a request even if it is empty; a part of one earns requests only by its records. */
-  #ownPages({ records, parent }: Known): number {
-    return Math.max(parent === null ? 1 : 0, Math.ceil(records / this.#pageSize));
-  }
-
-  /** Finds or makes the entry for these days: a window to read, or a part of one; null if no window to read holds them. */
-  #find(days: DayRange): Known | null {
-    const key = `${days.from}..${days.to}`;
-    const found = this.#found.get(key);
-    if (found !== undefined) return found;
-    let known: Known | null = null;
-    for (let among = this.#windows; ; among = known.parts) {
-      const within: Known | undefined = among.find((each) => contains(each.days, days));
-      if (within === undefined) break;
-      known = within;
-    }
-    if (known !== null && !contains(days, known.days)) {
-      const part: Known = { days, parent: known, records: 0, own: 0, inParts: 0, parts: [] };
-      known.parts.push(part);
-      known = part;
-    }
-    this.#found.set(key, known);
-    return known;
+  #pagesOf({ records, least }: { readonly records: number; readonly least: number }): number {
+    return Math.max(least, Math.ceil(records / this.#pageSize));
   }
 }
 
-/** Whether all of the inner range lies in the outer one. The window of records outside of all days lies in no range of days. */
-function contains(outer: DayRange, inner: DayRange): boolean {
-  const [a, b] = [coverageOf(outer), coverageOf(inner)];
-  return a === b ? outer.from <= inner.from && inner.to <= outer.to : a === 'everything';
+function keyOf({ from, to }: DayRange): string {
+  return `${from}..${to}`;
 }
 
 type WatchedPorts = SyncPorts & { readonly run: string };

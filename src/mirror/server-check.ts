@@ -1,60 +1,13 @@
-/**
- * The server as the mirror knows it: the stored capabilities of its lists, and whether it still is the server that the mirror
- * was read from. Sections "Capabilities", "The same server" and "Windows and walks" of docs/architecture.md.
- */
-import type { Capabilities } from '../api/capabilities.ts';
+/** Whether the server still is the one that the mirror was read from, and whose clock to trust. Section "The same server" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { shortLine } from '../model/text.ts';
 import { isSameTime, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { jsonText } from '../store/cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
+import { forgetProfile, forgetReading } from './profile.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import type { Owner, ServerContact } from './server-contact.ts';
-
-const listsName = 'lists';
-
-/** Reads the capabilities of the resource; undefined if its list was never measured. */
-export function storedCapabilities(
-  store: Pick<MirrorStore, 'capability'>,
-  resource: ResourceName,
-): { readonly capabilities: Capabilities; readonly measuredAt: Timestamp } | undefined {
-  const stored = store.capability(listsName, resource);
-  return stored && { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
-}
-
-/** Records capabilities. Returns whether every window must be read again, since the old rules may have left out records. */
-export function recordCapabilities(
-  store: Pick<MirrorStore, 'capability' | 'recordCapability' | 'windows' | 'resetWindows'>,
-  resource: ResourceName,
-  measured: Capabilities,
-): boolean {
-  const before = storedCapabilities(store, resource)?.capabilities;
-  // In this order, a stop in between costs time but loses nothing.
-  const again = before !== undefined && mayLack(before, measured);
-  if (again) forgetReading(store, resource);
-  store.recordCapability(listsName, resource, measured);
-  return again;
-}
-
-/** Has the list measured anew, as on the first contact. */
-function forgetCapabilities(store: Pick<MirrorStore, 'forgetCapability'>, resource: ResourceName): void {
-  store.forgetCapability(listsName, resource);
-}
-
-/** Marks all of the resource as never read. Its rows stay. */
-export function forgetReading(store: Pick<MirrorStore, 'windows' | 'resetWindows'>, resource: ResourceName): void {
-  const days = store.windows(resource).map(({ from, to }) => ({ from, to }));
-  store.resetWindows(resource, days);
-}
-
-/** Whether ranges requested by the old rules may have left out records that belong to them by the new rules. */
-function mayLack(old: Capabilities, now: Capabilities): boolean {
-  if (old.ranges !== now.ranges) return true;
-  // Under any other old rule, ranges were requested with an extra day at the end or on both sides, which is always enough.
-  const lastDay = old.rangeEnd === 'inclusive' && now.rangeEnd !== 'inclusive';
-  return lastDay || (old.dayShiftMinutes === 0 && now.dayShiftMinutes !== 0);
-}
 
 /** The stored identity of the server, without any credential. */
 export interface KnownServer {
@@ -118,7 +71,7 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
     // All that was read and measured came from another server. The rows stay until a walk misses them.
     for (const resource of resourceNames) {
       forgetReading(store, resource);
-      forgetCapabilities(store, resource);
+      forgetProfile(store, resource);
     }
   } else if (known !== null && known.address !== address) {
     noteEvent(ports, 'server_moved', `it stood at ${known.address}, and has the same records and owner of the key`);

@@ -32,23 +32,32 @@ export type Look =
 
 export type RequestedClient = Pick<
   Client,
-  'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'
+  'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'maxBodyBytes'
 >;
 
-export type ServerContact = ReturnType<typeof apiContact>;
+/** What identifies a server. */
+export interface ServerContact {
+  /** The base address, without the key or any other credential. */
+  readonly address: string;
+  /** Differs for another key. */
+  readonly keyMark: string;
+  /** Returns the user behind the key; null if the server does not say. */
+  owner(signal: AbortSignal): Promise<Owner | null>;
+  /** Whether all of its lists are empty, as while a server is being set up anew. */
+  showsNothing(signal: AbortSignal): Promise<boolean>;
+  /** Requests one record. Throws if the server cannot be reached, or refuses the key altogether. */
+  look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
+}
 
 /** Few attempts: a server that does not say whose key it is must not delay the run. */
 const ownerPatience = { attempts: 2 };
 
 /** @param client its requests count for no resource */
-export function apiContact(client: RequestedClient) {
+export function apiContact(client: RequestedClient): ServerContact {
   return {
-    /** The base address, without the key or any other credential. */
     address: client.address,
-    /** Differs for another key. */
     keyMark: client.keyMark,
-    /** Returns the user behind the key; null if the server does not say. */
-    owner: async (signal: AbortSignal): Promise<Owner | null> => {
+    owner: async (signal) => {
       try {
         return ownerIn((await client.auth(signal, ownerPatience)).body);
       } catch (error) {
@@ -57,15 +66,13 @@ export function apiContact(client: RequestedClient) {
         throw error;
       }
     },
-    /** Whether all of its lists are empty, as while a server is being set up anew. */
-    showsNothing: async (signal: AbortSignal): Promise<boolean> => {
+    showsNothing: async (signal) => {
       for (const resource of resourceNames) {
         if ((await client.list(resource, { paginate: 1 }, signal)).total > 0) return false;
       }
       return true;
     },
-    /** Requests one record. Throws if the server cannot be reached, or refuses the key altogether. */
-    look: async (resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look> => {
+    look: async (resource, id, signal) => {
       try {
         return await lookAtRecord(client, resource, id, signal);
       } catch (error) {

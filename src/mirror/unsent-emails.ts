@@ -1,9 +1,9 @@
 /** Emails that wait to be sent: they are the ones that change, and a filter of the API lists them. */
-import type { Capabilities } from '../api/capabilities.ts';
 import { owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { Window } from '../store/mirror-types.ts';
-import type { VisitPorts } from './window-visitor.ts';
+import type { Profile } from './profile.ts';
+import type { VisitPorts } from './sync-window.ts';
 
 type UnsentPorts = Pick<VisitPorts, 'run' | 'source' | 'store' | 'signal'>;
 
@@ -12,7 +12,7 @@ type UnsentPorts = Pick<VisitPorts, 'run' | 'source' | 'store' | 'signal'>;
  */
 export async function unsentWindows(
   ports: UnsentPorts,
-  capabilities: Capabilities,
+  profile: Profile,
   planned: readonly Window[],
 ): Promise<Window[]> {
   const settled = ports.store
@@ -20,7 +20,7 @@ export async function unsentWindows(
     .filter(({ from, state }) => state === 'settled' && !planned.some((window) => window.from === from));
   if (settled.length === 0) return [];
   try {
-    const gone = await readUnsent(ports, capabilities, settled);
+    const gone = await readUnsent(ports, profile, settled);
     return settled.filter((window) => gone.some((createdAt) => owns(window, createdAt)));
   } catch (error) {
     ports.signal.throwIfAborted();
@@ -32,16 +32,16 @@ export async function unsentWindows(
 /** Stores the emails that still wait. Returns the creation times of rows that wait in the mirror and no longer on the server. */
 async function readUnsent(
   { run, source, store, signal }: UnsentPorts,
-  capabilities: Capabilities,
+  profile: Profile,
   settled: readonly Window[],
 ): Promise<unknown[]> {
   const waiting = new Map(store.unsentEmails().map(({ id, createdAt }) => [id, createdAt]));
-  const paginate = capabilities.pageSize;
+  const paginate = profile.pageSize;
   for (let number = 1, last = 1; number <= last; number += 1) {
     const request = { page: number, paginate, range: null, unsent: true };
     const rowsOf = settled.map((window) => owns.bind(null, window));
     const wanted = { rowsOf, field: 'is_sent', keptOut: store.keptOut('emails') };
-    const page = await source.page('emails', request, capabilities, signal, wanted);
+    const page = await source.page('emails', request, profile, signal, wanted);
     if (page.field.some((isSent) => Number(isSent) !== 0)) return [];
     // The total may count emails that no page shows.
     last = page.ids.length === 0 ? number : page.lastPage;

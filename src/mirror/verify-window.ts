@@ -1,18 +1,20 @@
 /** Compares one window with the server record by record, and the counts of windows with the rows. Writes nothing. */
-import type { Capabilities } from '../api/capabilities.ts';
-import { counted } from '../model/text.ts';
-import { coverageOf, type DayRange, takes } from '../model/era.ts';
-import type { RecordKey } from '../model/records.ts';
-import { type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
-import type { Window } from '../store/mirror-types.ts';
-import type { Comparison, Stretch, VerifyStore } from './store/verify-store.ts';
-import { dayReader, requestedRange, type Source } from './source.ts';
-import { controlsOf, showsDayOf } from './reconcile.ts';
-import { problemOf, type WalkPorts, walkUncut, walkWindow } from './walk.ts';
 import type { LimitFunction } from 'p-limit';
-import type { VisitPorts } from './window-visitor.ts';
+import { coverageOf, type DayRange, eraEnd, eraStart, outsideEra, takes } from '../model/era.ts';
+import type { RecordKey } from '../model/records.ts';
+import { counted } from '../model/text.ts';
+import { addDays, type Day } from '../model/time.ts';
+import type { Window } from '../store/mirror-types.ts';
+import { judge, Walk } from './judge.ts';
+import type { MirrorPage } from './page.ts';
+import { readBack, readEnd } from './read.ts';
+import { controlsOf, showsDayOf } from './remove.ts';
+import { dayReader, type Source } from './source.ts';
+import type { Comparison, VerifyStore } from './store/verify-store.ts';
+import { isWorthAnother, maxWalks, nextSize, type VisitPorts } from './sync-window.ts';
+import { requestedRange } from './windows.ts';
 
-export interface ComparePorts extends Pick<VisitPorts, 'resource' | 'capabilities' | 'clock' | 'signal' | 'progress'> {
+export interface ComparePorts extends Pick<VisitPorts, 'resource' | 'profile' | 'clock' | 'signal' | 'progress'> {
   readonly source: Pick<Source, 'page' | 'total' | 'look'>;
   readonly store: VerifyStore;
 }
@@ -35,15 +37,22 @@ export async function compareWindow(ports: ComparePorts, window: Window): Promis
 }
 
 async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowComparison> {
-  const { store, capabilities } = ports;
+  const { store, profile } = ports;
   const findings = new Findings();
-  const portsOf = (pageSize: number) => walkPorts(ports, window, pageSize, findings);
-  const walked = await walkWindow(portsOf, capabilities.pageSize, Infinity);
-  const verdict = await walkUncut(portsOf, capabilities.pageSize, walked);
-  if (verdict.kind !== 'settled') return { findings, problem: problemOf(verdict) };
-  findings.keepSeen(verdict.seen);
-  const unseen = store.unseenIds(window, verdict.seen);
-  if (unseen.length > 0 && verdict.seen.size === 0 && !(await showsOthers(ports, new Set(unseen)))) {
+  let size = profile.pageSize;
+  let walk = await walkOnce(ports, window, size, findings, window.serverTotal ?? 0);
+  const known = { surplus: window.surplus, freshAsOf: null };
+  let verdict = judge(walk, known);
+  for (let walked = 1; walked < maxWalks && isWorthAnother(verdict); walked += 1) {
+    size = nextSize(size);
+    const before = walk;
+    walk = await walkOnce(ports, window, size, findings, before.total);
+    verdict = judge(walk, { ...known, before });
+  }
+  if (verdict.kind === 'incomplete') return { findings, problem: verdict.why };
+  findings.keepSeen(walk.ids);
+  const unseen = store.unseenIds(window, walk.ids);
+  if (unseen.length > 0 && walk.ids.size === 0 && !(await showsOthers(ports, new Set(unseen)))) {
     const rows = counted(unseen.length, 'record');
     const problem = `the list shows neither the ${rows} that the mirror has here nor any other that is known to live`;
     return { findings, problem, isSilent: true };
@@ -65,8 +74,8 @@ const maxLooks = 3;
 
 /** Whether a day with other rows shows one of them. If not, the list may be empty only for a while, as in a deploy. */
 async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>): Promise<boolean> {
-  const { store, source, resource, capabilities, signal } = ports;
-  const readDays = dayReader(source, resource, capabilities, signal);
+  const { store, source, resource, profile, signal } = ports;
+  const readDays = dayReader(source, resource, profile, signal);
   const controls = controlsOf(store, resource, suspects);
   // The newest may have been deleted just now, but hardly an old one as well.
   for (const control of new Set([controls[0], controls.at(-1)])) {
@@ -75,35 +84,50 @@ async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>
   return false;
 }
 
-function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {
-  const { source, store, resource, capabilities, clock, progress, signal } = ports;
-  const range = requestedRange(window, capabilities);
+async function walkOnce(
+  ports: ComparePorts,
+  window: Window,
+  paginate: number,
+  findings: Findings,
+  expected: number,
+): Promise<Walk> {
+  const { source, store, resource, profile, clock, progress, signal } = ports;
+  const range = requestedRange(window, profile);
   // A wide range also shows records of neighbouring windows. They are compared there.
-  const wanted = { rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource) };
-  return {
-    clock,
-    pageSize: paginate,
-    expected: window.serverTotal,
-    surplus: 0,
-    pastEnd: 0,
-    isOrdered: capabilities.sorts === 'kept',
-    read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal, wanted),
-    record: (page, seen) => {
-      let unusable = 0;
-      const duplicateIds: RecordKey[] = [];
-      for (const rows of page.rows) {
-        unusable += rows.unusable;
-        for (const comparison of store.compare(resource, rows)) {
-          const { id, kind } = comparison;
-          // It came equal on one page and different on another: two records have this id.
-          if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) duplicateIds.push(id);
-          else findings.note(comparison);
-        }
-      }
-      progress({ kind: 'page', resource, records: page.ids.length });
-      return { unusable, duplicateIds };
-    },
+  const rowsOf = [takes.bind(null, window)];
+  const read = (page: number, isBehind = false): Promise<MirrorPage> => {
+    const wanted = { rowsOf, keptOut: store.keptOut(resource), isBehind };
+    return source.page(resource, { page, paginate, range }, profile, signal, wanted);
   };
+  const startedAt = clock.now();
+  const end = await readEnd(read, expected, paginate, Infinity);
+  if (end.kind === 'large') throw new Error('a window without a bound is too large');
+  const walk = new Walk(startedAt);
+  for await (const page of readBack(read, end.page)) {
+    walk.add(page, clock.now(), comparePage(ports, page, findings, walk.ids));
+    progress({ kind: 'page', resource, records: page.ids.length });
+  }
+  return walk;
+}
+
+function comparePage(
+  { store, resource }: ComparePorts,
+  page: MirrorPage,
+  findings: Findings,
+  seen: ReadonlySet<RecordKey>,
+) {
+  let unusable = 0;
+  const duplicateIds: RecordKey[] = [];
+  for (const rows of (page.parts ?? [page]).flatMap((part) => part.rows)) {
+    unusable += rows.unusable;
+    for (const comparison of store.compare(resource, rows)) {
+      const { id, kind } = comparison;
+      // It came equal on one page and different on another: two records have this id.
+      if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) duplicateIds.push(id);
+      else findings.note(comparison);
+    }
+  }
+  return { unusable, duplicateIds };
 }
 
 interface Difference {
@@ -184,38 +208,6 @@ function inOrder(ids: Iterable<RecordKey>): RecordKey[] {
   return [...ids].sort((a, b) => (a < b ? -1 : 1));
 }
 
-/** No time zone is further from UTC. */
-const largestShiftMs = 14 * hourMs;
-
-/**
- * Returns the creation times that a range surely covers, and those that it may cover, by what is known of the server's rules.
- * @param range as requested: wider than the window if the rules are not known
- */
-export function countedStretches(
-  range: DayRange,
-  capabilities: Capabilities,
-): { readonly sure: Stretch; readonly possible: Stretch } {
-  const { rangeEnd, dayShiftMinutes } = capabilities;
-  const [earliest, latest] =
-    dayShiftMinutes === 'unknown'
-      ? [-largestShiftMs, largestShiftMs]
-      : [-dayShiftMinutes * minuteMs, -dayShiftMinutes * minuteMs];
-  const start = startOfDay(range.from);
-  const midnight = startOfDay(range.to);
-  // Servers differ in whether the very last second belongs to a range.
-  const sureEnd = rangeEnd === 'inclusive' ? midnight + dayMs - secondMs : midnight;
-  const possibleEnd = (rangeEnd === 'exclusive' ? midnight : midnight + dayMs) + secondMs;
-  return {
-    sure: { from: secondOf(start + latest), to: secondOf(sureEnd + earliest) },
-    possible: { from: secondOf(start + earliest), to: secondOf(possibleEnd + latest) },
-  };
-}
-
-/** Returns text that sorts before every timestamp of that second, and after all earlier ones. */
-function secondOf(ms: number): string {
-  return timestampOf(ms).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length);
-}
-
 interface WindowCount {
   readonly window: Window;
   readonly server: number;
@@ -231,41 +223,40 @@ export interface DifferingCount {
   readonly mirror: number | readonly [number, number];
 }
 
-type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabilities' | 'signal'>;
-
-/** Returns how many records the server counts in the window's range, or in all. */
-export function serverTotal({ source, resource, capabilities, signal }: CountPorts, window?: Window): Promise<number> {
-  const range = window === undefined ? null : requestedRange(window, capabilities);
-  return source.total(resource, range, capabilities, signal);
-}
+type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'profile' | 'signal' | 'progress'> & {
+  readonly limit: LimitFunction;
+};
 
 /** Counts each window of days, side by side. */
-export function countWindows(
-  ports: CountPorts & Pick<ComparePorts, 'progress'> & { readonly limit: LimitFunction },
-  windows: readonly Window[],
-): Promise<WindowCount[]> {
-  const { store, resource, limit, progress } = ports;
-  // A row without a usable time may have one on the server, and the server also counts records that are kept out.
-  const loose = store.liveCount(resource) - store.createdCount(resource) + store.keptOut(resource).own.length;
+export function countWindows(ports: CountPorts, windows: readonly Window[]): Promise<WindowCount[]> {
+  const { source, resource, profile, signal, limit, progress } = ports;
   const byDays = windows.filter((window) => coverageOf(window) === 'days');
   return Promise.all(
     byDays.map((window) =>
       limit(async () => {
-        const count = await countWindow(ports, window, loose);
+        const server = await source.total(resource, window, profile, signal);
         progress({ kind: 'window', resource, of: byDays.length });
-        return count;
+        return { window, server, mirror: rowsOn(ports, window) };
       }),
     ),
   );
 }
 
-/** @param loose records that the server may count in any window */
-async function countWindow(ports: CountPorts, window: Window, loose: number): Promise<WindowCount> {
-  const { store, resource, capabilities } = ports;
-  const server = await serverTotal(ports, window);
-  const { sure, possible } = countedStretches(requestedRange(window, capabilities) ?? window, capabilities);
-  const mirror = [store.createdCount(resource, sure), store.createdCount(resource, possible) + loose] as const;
-  return { window, server, mirror };
+/** Returns how many records the server should count in the window: at least and at most. */
+function rowsOn({ store, resource, profile }: CountPorts, window: Window): readonly [number, number] {
+  const rows = (days: DayRange) => store.accountedCount(resource, days);
+  const least = rows(window) + window.surplus;
+  // A row without a usable time may have one on the server.
+  const loose = rows(outsideEra);
+  if (profile.dayBounds === 'exact') return [least, least + loose];
+  if (profile.dayBounds === 'next_day') {
+    const atMidnight = store.midnightCount(resource, window.to);
+    return [least + atMidnight, least + atMidnight + loose];
+  }
+  // The range is a day wider on each side, and the server's days may begin up to 14 hours away from those of creation times.
+  const from = window.from > eraStart ? addDays(window.from, -2) : window.from;
+  const to = window.to < eraEnd ? addDays(window.to, 3) : window.to;
+  return [least, rows({ from, to }) + window.surplus + loose];
 }
 
 /** Whether the rows cannot explain the server's count. */

@@ -19,14 +19,14 @@ import {
   Findings,
   isRough,
   mostSuspicious,
-  serverTotal,
 } from './verify-window.ts';
 import { counted, grouped } from '../model/text.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra, owns } from '../model/era.ts';
-import { storedCapabilities } from './server-check.ts';
+import { storedProfile } from './profile.ts';
+import { surplusOfList } from './prove.ts';
 
-type VerifyPorts = Omit<ComparePorts, 'resource' | 'capabilities'> & Pick<Client, 'counters'>;
+type VerifyPorts = Omit<ComparePorts, 'resource' | 'profile'> & Pick<Client, 'counters'>;
 
 export interface VerifyRequest {
   readonly resources: readonly ResourceName[];
@@ -114,13 +114,13 @@ interface VerifyEnd {
   readonly differing: readonly Window[];
 }
 
-type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
+type VerifyResourcePorts = Omit<ComparePorts, 'profile'> & {
   /** Bounds how many windows are compared at the same time, over all resources. */
   readonly limit: LimitFunction;
   readonly deep: boolean;
 };
 
-type Ports = VerifyResourcePorts & Pick<ComparePorts, 'capabilities'>;
+type Ports = VerifyResourcePorts & Pick<ComparePorts, 'profile'>;
 
 /** What a comparison has found so far, to be reported even if it breaks off. */
 class Course {
@@ -143,13 +143,13 @@ async function verifyResource(ports: VerifyResourcePorts): Promise<VerifyEnd> {
   const course = new Course();
   let error: OperatorError | null = null;
   try {
-    const stored = storedCapabilities(store, resource);
+    const stored = storedProfile(store, resource);
     const windows = store.windows(resource);
     if (stored === undefined || windows.length === 0) {
       course.problems.push(`the mirror has never read the ${resource}`);
     } else {
-      const all = { ...ports, capabilities: stored.capabilities };
-      course.total = await serverTotal(all);
+      const all = { ...ports, profile: stored.profile };
+      course.total = await listTotal(all);
       await (ports.deep ? compareRecords(all, windows, course) : compareCounts(all, windows, course));
     }
   } catch (thrown) {
@@ -170,9 +170,9 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
   const differingWindows = differing.map(({ window }) => window);
   await compareWindows(ports, differingWindows, course);
   // A sync may change the number of rows meanwhile. So if the sums differ, the total is requested again.
-  const accounted = () => store.accountedCount(resource);
+  const accounted = () => store.accountedCount(resource) + surplusOfList(store, resource);
   const explained = () => accounted() + course.findings.missing.size - course.findings.extra.size;
-  if (course.total !== explained()) course.total = await serverTotal(ports);
+  if (course.total !== explained()) course.total = await listTotal(ports);
   const rest = windows.filter((window) => !differingWindows.includes(window));
   for (const window of [...mostSuspicious(rest, counts), ...outsideOf(ports, windows)]) {
     if (course.total === explained() || course.problems.length > 0) break;
@@ -185,6 +185,10 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
   if (newest === undefined || (await isThere(ports, newest))) return;
   const around = windows.filter((window) => owns(window, newest.createdAt));
   await compareWindows(ports, around, course);
+}
+
+function listTotal({ source, resource, profile, signal }: Ports): Promise<number> {
+  return source.total(resource, null, profile, signal);
 }
 
 async function isThere({ source, resource, signal }: Ports, { id, createdAt }: StoredKnownRecord): Promise<boolean> {
@@ -200,11 +204,15 @@ async function compareRecords(ports: Ports, windows: readonly Window[], course: 
   const { findings } = course;
   /** How many records the server must have, if all differences were found. */
   const explained = () =>
-    store.liveCount(resource) - findings.extra.size + findings.missing.size + findings.hidden.size;
-  course.total = await serverTotal(ports);
+    store.liveCount(resource) +
+    surplusOfList(store, resource) -
+    findings.extra.size +
+    findings.missing.size +
+    findings.hidden.size;
+  course.total = await listTotal(ports);
   if (course.problems.length > 0 || course.total === explained()) return;
   await compareWindows(ports, outsideOf(ports, windows), course);
-  course.total = await serverTotal(ports);
+  course.total = await listTotal(ports);
   const found = explained();
   if (course.total === found || course.problems.length > 0) return;
   course.problems.push(
@@ -215,7 +223,14 @@ async function compareRecords(ports: Ports, windows: readonly Window[], course: 
 /** Returns the window of records that no range of days shows, if the mirror has none: only reading everything finds them. */
 function outsideOf({ resource }: Ports, windows: readonly Window[]): Window[] {
   if (windows.some((window) => coverageOf(window) !== 'days')) return [];
-  const unread = { state: 'pending', serverTotal: null, pagesRead: 0, freshAsOf: null, problem: null } as const;
+  const unread = {
+    state: 'pending',
+    serverTotal: null,
+    pagesRead: 0,
+    freshAsOf: null,
+    problem: null,
+    surplus: 0,
+  } as const;
   return [{ resource, ...outsideEra, ...unread }];
 }
 

@@ -144,6 +144,7 @@ export interface Tables {
     expected: number | null;
   };
   mirror_windows: {
+    surplus: Generated<number>;
     resource: string;
     from_day: string;
     to_day: string;

@@ -20,10 +20,12 @@ export interface Window {
   /** Every row of the window was seen on the server at or after this time; null if the window was never read whole. */
   readonly freshAsOf: Timestamp | null;
   readonly problem: string | null;
+  /** How many records its total counts that no page shows, as the last walk has found. */
+  readonly surplus: number;
 }
 
 export type NewWindow = Pick<Window, 'from' | 'to'> &
-  Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf' | 'problem'>>;
+  Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf' | 'problem' | 'surplus'>>;
 
 /** A page of a window's last settled walk, recognised by the hash of its bytes. */
 export interface RememberedPage {
@@ -39,13 +41,6 @@ export interface RememberedPage {
   readonly lastCreatedAt: string | null;
   /** The checksum of its rows as the last walk left them; null if it must be computed from the current rows. */
   readonly rowsSum: number | null;
-}
-
-/** Rows in the order in which they are requested. */
-export interface RankedRows {
-  readonly ids: ArrayLike<number>;
-  /** Numbers that rise with the creation time; equal for rows that share one. */
-  readonly moments: ArrayLike<number>;
 }
 
 export type RunStatus = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted' | 'killed';

@@ -118,6 +118,7 @@ const bookkeeping = [
   fresh_as_of TEXT,
   run TEXT,
   problem TEXT,
+  surplus INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (resource, from_day)
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_history (

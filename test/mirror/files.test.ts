@@ -97,7 +97,7 @@ test(
     const environment = { ...environmentOf(sandbox, file), ADMIN_MIRROR_API_PAGE_SIZE: '10' };
     const owner = startCli(['sync', '--quiet'], { folder, environment });
     const ended = finished(owner);
-    while (sandbox.control.requests().total < 20 && owner.exitCode === null) await setTimeout(3);
+    while (sandbox.control.requests().total < 40 && owner.exitCode === null) await setTimeout(3);
     // However long the second takes to begin, the first is still waiting for a response.
     sandbox.control.setBehaviour({ latency: 20_000 });
     const second = await runCli(['sync', '--quiet'], { folder, environment });

@@ -6,9 +6,9 @@
 import { expect, test } from 'vitest';
 import { openClient, type Client } from '../../src/api/client.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
-import type { SyncResult } from '../../src/mirror/run.ts';
+import type { SyncResult } from '../../src/mirror/sync.ts';
 import { silentLog } from '../../src/model/log.ts';
-import { hourMs, secondMs } from '../../src/model/time.ts';
+import { secondMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { virtualTime, type VirtualTime } from '../api/support/virtual-time.ts';
 import { expectMirrored } from '../support/mirror.ts';
@@ -65,7 +65,6 @@ async function syncUsers(sandbox: Sandbox, file: string, time: VirtualTime): Pro
     only: null,
     allowDeletions: false,
     requestsPerRun: 1_000,
-    graceMs: 48 * hourMs,
     // The last window is walked alone, page after page, and is kept short because its time does not depend on the limit.
     windowPages: 10,
     concurrency: 8,

@@ -1,7 +1,7 @@
 import { copyFileSync, readFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { storedCapabilities } from '../../src/mirror/server-check.ts';
+import { storedProfile } from '../../src/mirror/profile.ts';
 import { knownServer } from '../../src/mirror/server-check.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
@@ -44,7 +44,7 @@ function stored(file: string) {
       server: knownServer(store),
       events: store.events(50).filter(({ kind }) => kind.startsWith('server_')),
       runs: store.runs(50).length,
-      pageSize: storedCapabilities(store, 'users')?.capabilities.pageSize,
+      pageSize: storedProfile(store, 'users')?.profile.pageSize,
     };
   } finally {
     store.close();

@@ -114,11 +114,11 @@ describe('a mirror that was just synced', () => {
       'close',
       'commitMark',
       'compare',
-      'createdCount',
       'freshAsOf',
       'keptOut',
       'knownRecords',
       'liveCount',
+      'midnightCount',
 
       'unseenIds',
       'windows',

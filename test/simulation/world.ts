@@ -12,7 +12,7 @@ import type { Journal } from '../../src/journal/port.ts';
 import { openJournal, openPeopleIn } from '../support/journal-file.ts';
 import { forgetUser, openForgetStore } from '../../src/mirror/forget.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
-import type { SyncRequest, SyncResult } from '../../src/mirror/run.ts';
+import type { SyncRequest, SyncResult } from '../../src/mirror/sync.ts';
 import { InterruptedError, OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../src/model/resources.ts';
@@ -406,7 +406,6 @@ export class World {
       only: null,
       allowDeletions: false,
       requestsPerRun: 1_000,
-      graceMs: 48 * hourMs,
       windowPages: 3,
       concurrency: 1,
       ...request,

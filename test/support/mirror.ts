@@ -6,7 +6,7 @@ import type { Client } from '../../src/api/client.ts';
 import { openClient } from '../../src/api/client.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
-import type { SyncRequest, SyncResult } from '../../src/mirror/run.ts';
+import type { SyncRequest, SyncResult } from '../../src/mirror/sync.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { resourceNames, resourceOf, type Field, type ResourceName } from '../../src/model/resources.ts';
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
@@ -76,7 +76,6 @@ export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}):
       only: null,
       allowDeletions: false,
       requestsPerRun: 1_000,
-      graceMs: 48 * hourMs,
       windowPages: 20,
       concurrency: 8,
       ...tried,

@@ -1,6 +1,6 @@
 /** Jobs that take the lock of the mirror: real syncs of a real server, in time that passes only while everything waits. */
 import { describe, expect, test } from 'vitest';
-import type { Mode } from '../../src/mirror/plan.ts';
+import type { Mode } from '../../src/mirror/windows.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { type Command, startNight } from '../support/night.ts';

@@ -3,7 +3,6 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
 import { bodyOf, UnreadableResponse } from '../../api/envelope.ts';
 import { type HttpResponse, openHttp, rateHeadersOf, serverTimeOf } from '../../api/http.ts';
-import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
 import type { Client } from '../../api/client.ts';
 import {
   isPageFailure,
@@ -20,7 +19,8 @@ import { openApi } from '../../api/open.ts';
 import { silentLog } from '../../model/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CliContext } from '../context.ts';
-import { capabilityWords, sizeWords, type CapabilityStatus, describeCapabilities } from '../../mirror/open-status.ts';
+import { capabilityWords, sizeWords, type CapabilityStatus, describeProfile } from '../../mirror/open-status.ts';
+import { measureProfile, type Profile } from '../../mirror/profile.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 import { counted } from '../../model/text.ts';
 import { eraEnd, eraStart } from '../../model/era.ts';
@@ -154,7 +154,7 @@ interface ListChecks {
   readonly checks: readonly Check[];
   /** What the lists can do, whether on record or measured now. */
   readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
-  readonly measured: ReadonlyMap<ResourceName, Capabilities>;
+  readonly measured: ReadonlyMap<ResourceName, Profile>;
 }
 
 interface ListsToCheck {
@@ -187,10 +187,9 @@ async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   const checks: Check[] = [];
   const refusals: Check[] = [];
   const capabilities: Partial<Record<ResourceName, CapabilityStatus>> = {};
-  const measured = new Map<ResourceName, Capabilities>();
+  const measured = new Map<ResourceName, Profile>();
   for (const resource of resourceNames) {
     try {
-      // One after the other, because the first measurement saves requests for the others.
       const status = (await storedOne(lists, resource)) ?? (await measureOne(lists, resource, measured));
       capabilities[resource] = status;
       checks.push(judgeList(resource, status, lists.pageSize, measured.has(resource)));
@@ -232,12 +231,11 @@ const failsNow = 'a page like the one measured fails now';
 async function measureOne(
   { client, pageSize, signal }: ListsToCheck,
   resource: ResourceName,
-  measured: Map<ResourceName, Capabilities>,
+  measured: Map<ResourceName, Profile>,
 ): Promise<CapabilityStatus> {
-  const [known] = measured.values();
-  const capabilities = await measureCapabilities(client, resource, signal, { known, pageSize, clock: systemClock });
-  measured.set(resource, capabilities);
-  return describeCapabilities(capabilities, timestampOf(systemClock.now()));
+  const profile = await measureProfile({ client, resource, signal, pageSize, clock: systemClock });
+  measured.set(resource, profile);
+  return describeProfile(profile, timestampOf(systemClock.now()));
 }
 
 function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number, isNew: boolean): Check {
@@ -247,7 +245,7 @@ function judgeList(resource: ResourceName, status: CapabilityStatus, requested: 
   const remarks = `(${[why, when].filter((each) => each !== '').join('; ')})`;
   const found = `${capabilityWords(status, requested)} ${remarks}`;
   if (why.includes(failsNow)) return warn(name, found, 'Run `doctor --probe`, or `sync`: both measure the list again.');
-  if (status.sorts !== 'ignored' && status.ranges !== null) return ok(name, found);
+  if (status.ordered && status.ranges !== null) return ok(name, found);
   // An empty list is fine.
   if (why.includes('no record')) return ok(name, `${sizeWords(status, requested)} ${remarks}`);
   return warn(name, found, 'The mirror stays right, but `sync` needs more requests.');

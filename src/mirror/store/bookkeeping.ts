@@ -152,7 +152,7 @@ type Row = Omit<Selectable<Tables['mirror_windows']>, 'resource' | 'run'>;
 export function readWindows(runner: Runner, resource: ResourceName): Window[] {
   const query = build
     .selectFrom('mirror_windows')
-    .select(['from_day', 'to_day', 'state', 'server_total', 'pages_read', 'fresh_as_of', 'problem'])
+    .select(['from_day', 'to_day', 'state', 'server_total', 'pages_read', 'fresh_as_of', 'problem', 'surplus'])
     .where('resource', '=', resource)
     .orderBy('from_day');
   return runner.all<Row>(query).map((row) => ({
@@ -164,6 +164,7 @@ export function readWindows(runner: Runner, resource: ResourceName): Window[] {
     pagesRead: row.pages_read,
     freshAsOf: row.fresh_as_of as Timestamp | null,
     problem: row.problem,
+    surplus: row.surplus,
   }));
 }
 
@@ -198,6 +199,7 @@ function insertWindows(runner: Runner, resource: ResourceName, windows: readonly
         server_total: window.serverTotal ?? null,
         fresh_as_of: window.freshAsOf ?? null,
         problem: window.problem ?? null,
+        surplus: window.surplus ?? 0,
       }),
     );
   }

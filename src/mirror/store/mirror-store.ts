@@ -6,7 +6,7 @@ import type { Actor } from '../../model/actor.ts';
 import { type DayRange, everything } from '../../model/era.ts';
 import { type KeptOut, keyOf, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
-import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
+import { type Day, systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import {
   driftKinds,
   type MirrorEvent,
@@ -29,7 +29,7 @@ import {
 } from './history.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
-import { knownRecordsIn, ownedRows, rankedRows } from './owned-rows.ts';
+import { knownRecordsIn, ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { duplicateGuard, pageUpsert } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
@@ -128,7 +128,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         `DELETE FROM ${quoteName(name)} WHERE "id" IN (SELECT value FROM json_each(?))`,
       ),
       owned: ownedRows(database, name),
-      ranked: rankedRows(database, resource),
       knownRecords: knownRecordsIn(database, name),
       forgetPages,
       sums: rowSums(database, name),
@@ -270,6 +269,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       end: Pick<Window, 'serverTotal' | 'freshAsOf' | 'problem'> & {
         readonly state: 'settled' | 'unsettled';
         readonly pages?: readonly RememberedPage[] | 'as they are';
+        readonly surplus?: number;
       },
     ): void =>
       step(() => {
@@ -286,10 +286,21 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           server_total: end.serverTotal,
           problem: end.problem,
           run,
+          ...(end.surplus === undefined ? {} : { surplus: end.surplus }),
           // A failed walk does not change what an earlier one has proven.
           ...(end.freshAsOf === null ? {} : { fresh_as_of: end.freshAsOf }),
         });
       }),
+
+    /** Leaves a window to be read again, with the reason. */
+    leaveWindow: (run: string, window: Window, end: Pick<Window, 'serverTotal' | 'problem'>): void =>
+      step(() => {
+        replacePages(runner, window, []);
+        const { serverTotal: server_total, problem } = end;
+        updateWindow(runner, window, { state: 'unsettled', server_total, problem, run });
+      }),
+    /** Marks the window that begins on this day to be read again. Its rows stay as fresh as they are. */
+    resetWalks: (resource: ResourceName, day: Day): void => step(() => resetWalks(runner, resource, day)),
 
     unseenIds: (window: DayRange & Pick<Window, 'resource'>, seen: ReadonlySet<RecordKey>) =>
       writerOf(window.resource)
@@ -298,8 +309,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     /** Those of the records that the mirror neither has nor must not have. */
     lacking: (resource: ResourceName, ids: readonly RecordKey[]): RecordKey[] =>
       ids.filter((id) => !writerOf(resource).owned.has(id) && !suppressions.ids(resource).has(Number(id))),
-    /** The resource's rows in the server's order: those created on these days, or all. */
-    rankedRows: (resource: ResourceName, range: DayRange) => writerOf(resource).ranked(range),
     deleteRecords: (run: string, resource: ResourceName, ids: readonly RecordKey[]): void =>
       step(() => {
         const { forgetPages, remove, removed } = writerOf(resource);
@@ -318,6 +327,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     /** The same, plus suppressed records that the server still has: what the mirror accounts for. */
     accountedCount: (resource: ResourceName, range?: DayRange) =>
       writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),
+    /** The day of creation in the middle of the rows of these days; undefined if there are none. */
+    middleDay: (resource: ResourceName, days: DayRange) => writerOf(resource).owned.middleDay(days),
+    /** How many rows were created in the first second of the day. */
+    midnightCount: (resource: ResourceName, day: Day) =>
+      writerOf(resource).owned.count({ from: day, to: `${day}T00:00:01` as Day }),
     suppressedIds: (resource: ResourceName): ReadonlySet<number> => suppressions.ids(resource),
     /** After a consistent walk: suppressed records of the window that it did not see are gone from the server. */
     releaseUnseen: (window: Window, seen: ReadonlySet<RecordKey>): void => {

@@ -1,6 +1,5 @@
 /** Compares pages with a mirror and counts its rows, over connections that cannot write. */
 import type { Database } from 'better-sqlite3';
-import { secondForm } from './owned-rows.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import { cellIn, eachRow } from './page-rows.ts';
 import { keyOf, keysJson, type PageRows, type RecordKey } from '../../model/records.ts';
@@ -16,12 +15,6 @@ export type Comparison =
   | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: RecordKey }
   /** `fields`: the columns that differ, which are fields of the reference or `_extra`. */
   | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] };
-
-/** A half-open stretch of time, with bounds as text that sorts with timestamps. */
-export interface Stretch {
-  readonly from: string;
-  readonly to: string;
-}
 
 export type VerifyStore = ReturnType<typeof openVerifyStore>;
 
@@ -61,28 +54,32 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
 export function openVerifyStore(file: string) {
   const store = openMirrorStoreForReading(file);
   const database = openMirrorForReading(file);
-  const parts = new Map(
-    resourceNames.map((name) => [
-      name,
-      { compare: rowComparison(database, name), createdCount: createdCount(database, name) },
-    ]),
-  );
+  const parts = new Map(resourceNames.map((name) => [name, rowComparison(database, name)]));
   const partOf = (resource: ResourceName) => {
     const part = parts.get(resource);
     if (part === undefined) throw new Error(`no table for ${resource}`);
     return part;
   };
-  const { windows, unseenIds, liveCount, accountedCount, keptOut, freshAsOf, capability, knownRecords } = store;
-  const looking = { windows, unseenIds, liveCount, accountedCount, keptOut, freshAsOf, capability, knownRecords };
+  const { windows, unseenIds, liveCount, accountedCount, midnightCount, keptOut, freshAsOf, capability, knownRecords } =
+    store;
+  const looking = {
+    windows,
+    unseenIds,
+    liveCount,
+    accountedCount,
+    midnightCount,
+    keptOut,
+    freshAsOf,
+    capability,
+    knownRecords,
+  };
   return {
     // Only what reads.
     ...looking,
     /** Checks the file itself, unless it is too large for that. Throws a FileError if it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
     /** Compares each record of the page, as a sync would store it, with its row. */
-    compare: (resource: ResourceName, rows: PageRows) => partOf(resource).compare(rows),
-    /** How many rows have a creation time that sorts by seconds, in the stretch or in all. */
-    createdCount: (resource: ResourceName, stretch?: Stretch) => partOf(resource).createdCount(stretch),
+    compare: (resource: ResourceName, rows: PageRows) => partOf(resource)(rows),
     /** Differs between two calls exactly if something was committed to the mirror between them. */
     commitMark: () => Number(database.pragma('data_version', { simple: true })),
     close: () => {
@@ -90,13 +87,4 @@ export function openVerifyStore(file: string) {
       store.close();
     },
   };
-}
-
-function createdCount(database: Database, resource: ResourceName): (stretch?: Stretch) => number {
-  const dated = `SELECT count(*) FROM ${quoteName(resource)} WHERE "created_at" GLOB '${secondForm}'`;
-  const all = database.prepare<[], number>(dated).pluck();
-  const within = database
-    .prepare<[string, string], number>(`${dated} AND "created_at" >= ? AND "created_at" < ?`)
-    .pluck();
-  return (stretch) => (stretch === undefined ? all.get() : within.get(stretch.from, stretch.to)) ?? 0;
 }

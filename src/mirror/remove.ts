@@ -1,0 +1,263 @@
+/**
+ * Removes rows that walks did not show, if the server proves that their records are gone: some of them are requested by
+ * themselves, between records that are known to live. Section "Deletions" of docs/architecture.md.
+ */
+import type { DayRange } from '../model/era.ts';
+import type { RecordKey } from '../model/records.ts';
+import { resourceNames, type ResourceName } from '../model/resources.ts';
+import { counted } from '../model/text.ts';
+import { addDays, type Clock, type Day, minuteMs } from '../model/time.ts';
+import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
+import { type Answers, brakeOn, provenGone, suspectsToAsk, type Suspicion, whyLeft } from './deletions.ts';
+import { ContradictionError } from './failures.ts';
+import { idsOn, type MirrorPage } from './page.ts';
+import type { Look } from './server-contact.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
+
+/** A control record is requested after this many suspects, or after this time. */
+const batchSize = 20;
+const batchMs = 30_000;
+
+/** The answer to whether rows that the brake holds may go, if another person must approve that. */
+interface RemovalPermit {
+  /** Why they may not go, and what to do; null if they may. */
+  readonly refusal: string | null;
+  /** Uses the approval up, before the first row goes. Throws an OperatorError if it is no longer valid. */
+  readonly use: () => Promise<void>;
+}
+export type RequestPermit = (resource: ResourceName, ids: readonly RecordKey[]) => Promise<RemovalPermit>;
+
+/** A moment by the wall clock, which can be set, and by the monotonic clock, which stands still while the machine sleeps. */
+type Moment = readonly [wall: number, monotonic: number];
+
+/** The time between two moments, by the clock that went further: evidence must never seem younger than it is. */
+function msBetween([wall, monotonic]: Moment, [nextWall, nextMonotonic]: Moment): number {
+  return Math.max(Math.abs(nextWall - wall), nextMonotonic - monotonic);
+}
+
+interface RemovalPorts {
+  readonly run: string;
+  readonly resource: ResourceName;
+  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'knownRecords' | 'unseenIds'>;
+  readonly clock: Clock;
+  readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
+  /** Reads the first page of the records of these days, requested as in a walk. */
+  readonly readDays: (days: DayRange) => Promise<MirrorPage>;
+  readonly allowDeletions: boolean;
+  /** Not given if nobody has to approve removals beyond the brake. */
+  readonly requestPermit?: RequestPermit | undefined;
+  /** How many rows may go at once, if the operator has set it (`sync.brake`). */
+  readonly brake: number | undefined;
+  /** How many rows the run has removed so far. */
+  readonly removed: { rows: number };
+  /** Returns a number from 0 to 1, to choose suspects; `Math.random` by default. */
+  readonly random?: () => number;
+}
+
+/** A suspicion, and what becomes of its window. */
+export interface Suspect extends Suspicion {
+  /** Records that the window's rows are those of the server. */
+  readonly settle: () => void;
+  /** Records why they may not be. */
+  readonly leave: (problem: string) => void;
+}
+
+/** The suspects of one window that are asked for. */
+interface Inquiry {
+  readonly suspect: Suspect;
+  readonly asked: readonly RecordKey[];
+  readonly answers: Answers;
+}
+
+const unproven = 'no record that is known to live was shown in the same minute, so nothing is taken for deleted';
+
+/** The removals of one resource in one run. */
+export class Removal {
+  readonly #ports: RemovalPorts;
+  /** The approval to go beyond the brake; the first removal uses it up. */
+  #permit: RemovalPermit | null = null;
+
+  constructor(ports: RemovalPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Removes the suspected rows that the server proves to be gone, and settles their windows. Throws if the server cannot be
+   * reached, and a ContradictionError if the responses contradict a profile of an earlier run (`trustsStored`).
+   */
+  async decide(suspects: readonly Suspect[], trustsStored: boolean): Promise<void> {
+    const ids = new Set(suspects.flatMap((each) => each.ids));
+    if (ids.size === 0) return;
+    const isEmpty = suspects.some(({ showedSome }) => !showedSome) && !(await this.#showsDays(ids));
+    // The server may read ranges by another rule now, and may have shown other days than the requested ones.
+    if (isEmpty && trustsStored) throw new ContradictionError('no range of days shows a record that is known to live');
+    const empty = isEmpty ? suspects.filter(({ showedSome }) => !showedSome) : [];
+    this.#refuse(empty);
+    const going = await this.#unbraked(suspects.filter((each) => !empty.includes(each)));
+    if (going.length === 0) return;
+    const inquiries = going.map((suspect): Inquiry => {
+      const asked = suspectsToAsk(suspect, this.#ports.random ?? Math.random);
+      return { suspect, asked, answers: { absent: [], alive: 0, unclear: 0 } };
+    });
+    if (!(await this.#showsControl(ids))) return this.#refuse(going);
+    const open = new Set(inquiries);
+    try {
+      await this.#ask(open, ids);
+    } catch (error) {
+      // What was proven until then is kept, so that the next run has less to ask.
+      for (const { suspect, answers } of open) if (!suspect.isExact) await this.#remove(answers.absent);
+      throw error;
+    }
+    const alive = inquiries.reduce((sum, { answers }) => sum + answers.alive, 0);
+    if (alive === 0 || !trustsStored) return;
+    throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
+  }
+
+  /** Returns those that the brake does not hold, or that were allowed or approved. Leaves the windows of the others unsettled. */
+  async #unbraked(suspects: readonly Suspect[]): Promise<readonly Suspect[]> {
+    const { store, run, resource, allowDeletions, requestPermit, brake, removed } = this.#ports;
+    this.#permit = null;
+    if (allowDeletions && requestPermit === undefined) return suspects;
+    const rows = (window?: Window) => store.liveCount(resource, window);
+    const braked = brakeOn(suspects, { resource, brake, removed: removed.rows, rows });
+    let advice = '--allow-deletions removes them once; sync.brake allows that many in each run';
+    if (allowDeletions && requestPermit !== undefined && braked.length > 0) {
+      const permit = await requestPermit(
+        resource,
+        braked.flatMap(({ held }) => held.flatMap((each) => each.ids)),
+      );
+      if (permit.refusal === null) {
+        this.#permit = permit;
+        return suspects;
+      }
+      advice = permit.refusal;
+    }
+    const left = new Set<unknown>();
+    for (const { held, problem } of braked) {
+      const days = held.map(({ window }) => `${window.from}..${window.to}`)[0] ?? '';
+      store.recordEvent(run, { resource, kind: 'deletions_refused', subject: `${days} ${run}`, detail: problem });
+      for (const each of suspects) {
+        if (!held.includes(each)) continue;
+        left.add(each);
+        each.leave(`${problem} (${advice})`);
+      }
+    }
+    return suspects.filter((each) => !left.has(each));
+  }
+
+  /** Leaves the windows unsettled, since nothing proves that their suspects are gone. */
+  #refuse(suspects: readonly Suspect[]): void {
+    if (suspects.length === 0) return;
+    const { store, run, resource } = this.#ports;
+    const rows = suspects.reduce((sum, { ids }) => sum + ids.length, 0);
+    const detail = `${counted(rows, 'record was', 'records were')} not shown, and ${unproven}`;
+    store.recordEvent(run, { resource, kind: 'absence_unproven', subject: run, detail });
+    for (const { leave } of suspects) leave(detail);
+  }
+
+  /** Asks for the suspects, with control records in between, and decides on each window once all of its answers are known. */
+  async #ask(open: Set<Inquiry>, ids: ReadonlySet<RecordKey>): Promise<void> {
+    const { clock, look, resource } = this.#ports;
+    const moment = (): Moment => [clock.now(), performance.now()];
+    const queue = [...open].flatMap((inquiry) => inquiry.asked.map((id) => ({ answers: inquiry.answers, id })));
+    let absent: { readonly answers: Answers; readonly id: RecordKey; readonly at: Moment }[] = [];
+    // One at a time: they are few, and a failing response ends it.
+    for (const [index, { answers, id }] of queue.entries()) {
+      const { kind } = await look(resource, id);
+      if (kind === 'found') answers.alive += 1;
+      else if (kind === 'unknown') answers.unclear += 1;
+      else absent.push({ answers, id, at: moment() });
+      const [first] = absent;
+      const isFull = absent.length >= batchSize || (first !== undefined && msBetween(first.at, moment()) > batchMs);
+      if (first !== undefined && (isFull || index === queue.length - 1)) {
+        if (!(await this.#showsControl(ids))) return this.#refuse([...open].map(({ suspect }) => suspect));
+        const now = moment();
+        for (const each of absent) {
+          if (msBetween(each.at, now) <= minuteMs) each.answers.absent.push(each.id);
+          else each.answers.unclear += 1;
+        }
+        absent = [];
+      }
+      for (const inquiry of open) {
+        const { absent: gone, alive, unclear } = inquiry.answers;
+        if (gone.length + alive + unclear < inquiry.asked.length) continue;
+        open.delete(inquiry);
+        await this.#close(inquiry);
+      }
+    }
+  }
+
+  async #close({ suspect, answers }: Inquiry): Promise<void> {
+    await this.#remove(provenGone(suspect, answers));
+    const problem = whyLeft(answers);
+    if (problem === null) suspect.settle();
+    else suspect.leave(problem);
+  }
+
+  async #remove(ids: readonly RecordKey[]): Promise<void> {
+    if (ids.length === 0) return;
+    const { store, run, resource, removed } = this.#ports;
+    const permit = this.#permit;
+    this.#permit = null;
+    await permit?.use();
+    store.deleteRecords(run, resource, ids);
+    removed.rows += ids.length;
+  }
+
+  #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredKnownRecord[] {
+    return controlsOf(this.#ports.store, resource, resource === this.#ports.resource ? suspects : new Set());
+  }
+
+  /** Whether the server shows a record that is known to live, requested in the same way as the suspects. */
+  async #showsControl(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
+    const { resource, look, allowDeletions } = this.#ports;
+    let controls = this.#controls(resource, suspects).map(({ id }) => ({ resource, id }));
+    if (controls.length === 0 && allowDeletions) {
+      // The operator allows the resource to become empty. Then a record of another resource must show that the server works.
+      const others = resourceNames.filter((name) => name !== resource);
+      controls = others.flatMap((name) => this.#controls(name, suspects).map(({ id }) => ({ resource: name, id })));
+      if (controls.length === 0) return true;
+    }
+    // The newest may have been deleted just now, but hardly an old one as well.
+    for (const control of [controls[0], controls.at(-1)]) {
+      if (control !== undefined && (await look(control.resource, control.id)).kind === 'found') return true;
+    }
+    return false;
+  }
+
+  /** Whether a day on which a live record was created shows one, requested as in a walk. */
+  async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
+    const { resource, allowDeletions } = this.#ports;
+    const [control] = this.#controls(resource, suspects);
+    return control === undefined ? allowDeletions : showsDayOf(this.#ports, control, suspects);
+  }
+}
+
+/** Returns rows that are not suspected, so known to live: some of the newest, then some of the oldest. */
+export function controlsOf(
+  store: Pick<MirrorStore, 'knownRecords'>,
+  resource: ResourceName,
+  suspects: ReadonlySet<RecordKey>,
+): StoredKnownRecord[] {
+  const count = Math.min(suspects.size, 1_000) + 2;
+  const rows = [...store.knownRecords(resource, 'newest', count), ...store.knownRecords(resource, 'oldest', count)];
+  return rows.filter(({ id }) => !suspects.has(id));
+}
+
+interface DayPorts {
+  readonly resource: ResourceName;
+  readonly store: Pick<MirrorStore, 'unseenIds'>;
+  readonly readDays: RemovalPorts['readDays'];
+}
+
+/** Whether the first page of the day on which the control record was created shows any row that is not suspected. */
+export async function showsDayOf(
+  { store, resource, readDays }: DayPorts,
+  control: StoredKnownRecord,
+  suspects: ReadonlySet<RecordKey>,
+): Promise<boolean> {
+  const from = control.createdAt.slice(0, 10) as Day;
+  const days = { from, to: addDays(from, 1) };
+  const known = new Set(store.unseenIds({ resource, ...days }, suspects));
+  return idsOn(await readDays(days)).some((id) => known.has(id));
+}

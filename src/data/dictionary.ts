@@ -70,6 +70,7 @@ mirror_windows | The windows of creation time that the records are read in, and 
   fresh_as_of TEXT? | every row of the window was seen on the server at or after this time
   run TEXT? | the run that touched it last
   problem TEXT? | why it is not settled
+  surplus INTEGER | records that its total counts and no page shows, such as those that are only marked as deleted
 mirror_pages | The pages of each window as they were last read: a page that comes again unchanged is not written again. | SELECT resource, count(*) AS pages FROM mirror_pages GROUP BY resource
   resource TEXT | users, packages, emails or coupons
   from_day TEXT | first day of the window
@@ -94,7 +95,7 @@ mirror_events | Events, each recorded once: unknown or missing fields, changed t
   subject TEXT | the field, window or record that it happened to
   detail TEXT? | the details
 mirror_capabilities | What was measured about the server - page size, date ranges, sorting - and which server it is. | SELECT name, resource, value FROM mirror_capabilities ORDER BY name, resource
-  name TEXT | lists: what was measured about a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its sum yet; certificate: the root of the last certificate, and the newest run at that time; certificate_salt: what its hashes begin with
+  name TEXT | lists: what was measured about a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its total yet; list_surplus: records that the total of the whole list counts and no page shows; certificate: the root of the last certificate, and the newest run at that time; certificate_salt: what its hashes begin with
   resource TEXT | the resource; empty if it holds for all
   value TEXT | the result, as JSON
   measured_at TEXT | when

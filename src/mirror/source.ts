@@ -10,7 +10,8 @@ import { type ResourceName, resourceOf, type SortDirection } from '../model/reso
 import { type Clock, type Day, dayOf, parseWritten } from '../model/time.ts';
 import { ContradictionError } from './failures.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
-import { measureProfile, type Profile } from './profile.ts';
+import { measureProfile } from './measure.ts';
+import type { Profile } from './profile.ts';
 import type { RequestGate } from './run-bounds.ts';
 import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
 import { type Extent, requestedRange, strayIn } from './windows.ts';

@@ -37,7 +37,7 @@ describe('status', () => {
     const text = await status();
     expect(text).toContain(`\nthe server at ${sandbox.url}, with a key of user 1\n`);
     expect(text).toMatch(
-      /\n {2}users {5}pages of 40, sorts kept, date ranges in YYYY-MM-DD .* their last day, .*, 5,000 requests a window \(measured 2026-03-11\)\n/,
+      /\n {2}users {5}pages of 40, in order, date ranges in YYYY-MM-DD, without their last day \(measured 2026-03-11\)\n/,
     );
     expect(text).toMatch(/\n {2}coupons {3}pages of 40, /);
     expect(text).not.toContain('drift');
@@ -46,17 +46,16 @@ describe('status', () => {
     expect(resources.emails.capabilities).toMatchObject({
       page_size: 40,
       ranges: 'YYYY-MM-DD',
-      day_shift_minutes: 'unknown',
-      sorts: 'kept',
-      rate_limit: { requests: 5_000, seconds: null },
+      day_bounds: 'next_day',
+      ordered: true,
     });
     expect(drift).toEqual([]);
   });
 
   test('says if ranges and sorts do not work', async () => {
     const { status, json } = await mirrored({ behaviour: { date_ranges: 'error', sorts: 'ignored' } });
-    expect(await status()).toMatch(/\n {2}users {5}pages of 100, sorts ignored, no date ranges \(measured /);
-    expect((await json()).resources.users.capabilities).toMatchObject({ ranges: null, sorts: 'ignored' });
+    expect(await status()).toMatch(/\n {2}users {5}pages of 100, in no order, no date ranges \(measured /);
+    expect((await json()).resources.users.capabilities).toMatchObject({ ranges: null, ordered: false });
   });
 
   test('lists schema drift, a line per resource and kind', async () => {

@@ -2,7 +2,7 @@
 /** Hosts that deviate from the reference: compression, caches, and pages that they cannot make. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { measureProfile } from '../../src/mirror/profile.ts';
+import { measureProfile } from '../../src/mirror/measure.ts';
 import { addDays, type Day, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';

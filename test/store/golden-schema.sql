@@ -186,6 +186,7 @@ CREATE TABLE mirror_windows (
   fresh_as_of TEXT,
   run TEXT,
   problem TEXT,
+  surplus INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (resource, from_day)
 ) STRICT, WITHOUT ROWID;
 

@@ -101,11 +101,10 @@ export function problemsOf(response: Pick<HttpResponse, 'body' | 'headers'>): st
 /** A record as it came, with documented and any other keys. Integers beyond 2^53 are bigints. */
 export type ApiRecord = Readonly<Record<string, unknown>>;
 
-/** Records that make every page fail that they are on. */
+/** A record that makes every page fail that it is on. */
 export interface Unreadable {
-  /** Their first and last place in the list, from 1: a single place unless the search for single records was given up. */
-  readonly first: number;
-  readonly last: number;
+  /** Its place in the list, from 1. */
+  readonly place: number;
   /** The error of the smallest request that failed: the request and the server's words. */
   readonly problem: string;
 }

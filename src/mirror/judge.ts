@@ -1,7 +1,7 @@
 /**
  * Judges whether the pages of a walk show a window whole (pure). Section "Judging a walk" of docs/architecture.md.
  */
-import { countOf, describeUnreadable } from '../api/narrow.ts';
+import { describeUnreadable } from '../api/narrow.ts';
 import type { Unreadable } from '../api/envelope.ts';
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -105,7 +105,7 @@ export class Walk {
   }
 
   get surplus(): number {
-    return this.total - this.ids.size - countOf(this.#unreadable);
+    return this.total - this.ids.size - this.#unreadable.length;
   }
 
   /**

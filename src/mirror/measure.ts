@@ -6,7 +6,7 @@ import type { Client } from '../api/client.ts';
 import { type Page, serverAheadOf } from '../api/envelope.ts';
 import { NotTheApi, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from '../api/list-query.ts';
-import { countOf, Reach, readingRecords, readPage, type RequestPage } from '../api/narrow.ts';
+import { Reach, readingRecords, readPage, type RequestPage } from '../api/narrow.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { addDays, type Clock, type Day, dayMs, dayOf, parseInstant, parseWritten } from '../model/time.ts';
 import type { DayBounds, Profile } from './profile.ts';
@@ -87,7 +87,7 @@ async function largestPage(
 
 /** The page size that the server states, unless it sends fewer records than that. Those that cannot be read count as sent. */
 function sizeOf(page: Page): number {
-  const got = page.records.length + countOf(page.unreadable ?? []);
+  const got = page.records.length + (page.unreadable ?? []).length;
   return page.lastPage > 1 && got > 0 ? Math.min(page.perPage, got) : page.perPage;
 }
 

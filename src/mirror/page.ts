@@ -1,7 +1,7 @@
 /** A page as the engine takes it, made from the bytes of a response: the records on it, and the rows made of some of them. */
 import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
 import type { HttpResponse } from '../api/http.ts';
-import type { InParts, Places } from '../api/narrow.ts';
+import type { InParts } from '../api/narrow.ts';
 import { pieceBytes } from '../model/memory.ts';
 import {
   isRecord,
@@ -50,7 +50,6 @@ export interface PageTask extends PageWanted {
   readonly resource: ResourceName;
   readonly page: number;
   readonly relations: readonly string[];
-  readonly places?: Places | undefined;
 }
 
 export interface ReadPage extends ListPage {
@@ -70,7 +69,7 @@ export type MirrorPage = InParts<ReadPage> & {
 
 /** Reads the response as a page. Throws an UnreadableResponse like `pageOf`. */
 export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
-  const { known, resource, places, field, rowsOf = [] } = task;
+  const { known, resource, field, rowsOf = [] } = task;
   const { digest } = response;
   const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
   if (digest === known?.hash) {
@@ -80,9 +79,8 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   }
   const served = asServed(response, task);
   if (served !== undefined) return served;
-  const { records: all, text: _text, ...page } = pageOf(response, task.page, resource);
+  const { records, text: _text, ...page } = pageOf(response, task.page, resource);
   response.discard();
-  const records = places === undefined ? all : all.slice(places.from, places.to);
   const createdAt = records.map((record) => record['created_at']);
   return {
     ...page,
@@ -222,8 +220,8 @@ export function servedPage(resource: ResourceName, body: Buffer): ServedPage | u
 
 /** Makes the page of the response as it is, if all of it is as documented and none of its records is left out. */
 function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined {
-  const { resource, relations, places, keptOut, field, rowsOf = [] } = task;
-  if (relations.length > 0 || places !== undefined || field !== undefined || !isNobody(keptOut)) return undefined;
+  const { resource, relations, keptOut, field, rowsOf = [] } = task;
+  if (relations.length > 0 || field !== undefined || !isNobody(keptOut)) return undefined;
   const json = response.cleanBytes();
   const served = json === undefined ? undefined : servedPage(resource, json);
   if (json === undefined || served === undefined) return undefined;
@@ -343,7 +341,7 @@ export function joinPages(page: ReadPage, parts: readonly ReadPage[]): ReadPage 
 export function entriesOn({ ids, recalled, unreadable }: MirrorPage): readonly (RecordKey | null)[] {
   const shown = recalled?.ids ?? ids;
   if (unreadable === undefined) return shown;
-  return [...shown, ...unreadable.flatMap(({ first, last }) => Array.from({ length: last - first + 1 }, () => null))];
+  return [...shown, ...unreadable.map(() => null)];
 }
 
 /** The usable ids on the page. */

@@ -186,11 +186,11 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         ...(unsent ? unsentFilter : {}),
       };
       const reading: PageReading<ReadPage> = {
-        requestOne: (number, size, patience, places) => {
+        requestOne: (number, size, patience) => {
           const { known, ...others } = wanted;
           // The known page is the one that was requested, not a part of it.
           const isWhole = number === page && size === paginate;
-          const task = { ...others, known: isWhole ? known : null, resource, page: number, relations: include, places };
+          const task = { ...others, known: isWhole ? known : null, resource, page: number, relations: include };
           return pageAs({ ...query, page: number, paginate: size } as ListOptions, task, signal, patience);
         },
         count: ({ ids }) => ids.length,

@@ -222,7 +222,7 @@ describe('records that cannot be kept', () => {
 
   test('make the window incomplete by name, and count as shown', () => {
     const walked = new Walk(start);
-    const unreadable = [{ first: 2, last: 2, problem: 'GET … failed (500)' }];
+    const unreadable = [{ place: 2, problem: 'GET … failed (500)' }];
     walked.add({ ...page, ids: [1], unreadable, parts: [{ ...page, ids: [1] }] }, start, {
       unusable: 0,
       duplicateIds: [],

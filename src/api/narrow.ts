@@ -160,17 +160,19 @@ class PageInParts<P extends ListPage> {
       return false;
     }
     const isWhole = await this.#split(number, size, twice);
-    // A page with few records says nothing about the size that the host can make, nor does one that failed for a moment.
+    const smaller = size / smallestFactor(size);
+    // A page with few records says nothing about the size that the host can make.
     const isMostlyFull = this.#last.total > (number - 1 / 2) * size;
-    if (isWhole && isMostlyFull && size / smallestFactor(size) < reach.size && !(await this.#comes(number, size))) {
-      reach.size = size / smallestFactor(size);
+    if (isWhole && isMostlyFull && smaller < reach.size && !(await this.#comes(Math.max(1, number - 1), size))) {
+      reach.size = Math.min(reach.size, smaller);
     }
     return isWhole;
   }
 
+  /** Whether that page comes: then the failure of another was one of a moment, of its number, or of its records. */
   async #comes(number: number, size: number): Promise<boolean> {
     try {
-      await this.#reading.requestOne(number, size, once);
+      await this.#reading.requestOne(number, size, twice);
       return true;
     } catch (error) {
       if (!isPageFailure(error)) throw error;

@@ -72,7 +72,7 @@ async function pagesOf(host: Host, size: number): Promise<{ pages: Page[]; asked
 describe('a page that the host cannot make', () => {
   test('is read as two halves, from the last to the first, and in the smaller size from then on', async () => {
     const { asked, reach, page, parts } = await read({ total: 40, most: 5 }, 2, 16);
-    expect(asked).toBe('2×16 1×1 4×8 8×4 7×4 4×8 6×4 5×4');
+    expect(asked).toBe('2×16 1×1 4×8 8×4 7×4 3×8 6×4 5×4');
     expect(parts).toEqual([upTo(32, 29), upTo(28, 25), upTo(24, 21), upTo(20, 17)]);
     expect(page).toMatchObject({ page: 2, perPage: 16, lastPage: 3, total: 40, unreadable: [] });
     expect(idsOf(page)).toEqual(upTo(32, 17));
@@ -90,21 +90,15 @@ describe('a page that the host cannot make', () => {
     expect(idsOf(page)).toEqual(upTo(size));
   });
 
-  test('only for a moment does not make pages smaller', async () => {
-    const { ask, asked } = listOf({ total: 16 });
-    let moods = 1;
-    const moody: RequestPage = async (page, size) => {
-      if (size === 16 && moods-- > 0) throw cannotMake('1×16');
-      return ask(page, size);
-    };
-    const reach = new Reach();
-    expect(idsOf(await readPage(readingRecords(moody), 1, 16, reach))).toEqual(upTo(16));
-    expect(asked.join(' ')).toBe('1×1 2×8 1×8 1×16');
+  test('while another page of its size comes does not make pages smaller', async () => {
+    const { asked, reach, page } = await read({ total: 64, failures: { '3×16': cannotMake('3×16') } }, 3, 16);
+    expect(asked).toBe('3×16 1×1 6×8 5×8 2×16');
+    expect(idsOf(page)).toEqual(upTo(48, 33));
     expect(reach.size).toBe(Infinity);
   });
 
   test('and has few records says nothing of the size that the host can make', async () => {
-    const failures = { '2×16': cannotMake('2×16') };
+    const failures = { '2×16': cannotMake('2×16'), '1×16': cannotMake('1×16') };
     expect((await read({ total: 24, failures }, 2, 16)).reach.size).toBe(Infinity);
     expect((await read({ total: 25, failures }, 2, 16)).reach.size).toBe(8);
   });

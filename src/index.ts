@@ -9,11 +9,12 @@ export type {
   EmailMessage,
   NewUser,
   Notification,
-  Patience,
   UserChanges,
-} from './api/client.ts';
-export { openClient } from './api/client.ts';
-export type { ApiRecord, Page } from './api/envelope.ts';
+} from './api/operations.ts';
+export type { Patience } from './api/retry.ts';
+export { openClient } from './api/operations.ts';
+export type { ApiRecord } from './api/body.ts';
+export type { Page } from './api/lists.ts';
 export type { Response } from './api/errors.ts';
 export {
   KeyRefused,
@@ -25,8 +26,8 @@ export {
   Unreachable,
   WriteOutcomeUnknown,
 } from './api/errors.ts';
-export type { ListOptions } from './api/list-query.ts';
-export { dateRange } from './api/list-query.ts';
+export type { ListOptions } from './api/lists.ts';
+export { dateRange } from './api/lists.ts';
 export { OperatorError, UsageError } from './model/errors.ts';
 export type { Log } from './model/log.ts';
 export { silentLog } from './model/log.ts';

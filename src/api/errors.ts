@@ -12,10 +12,10 @@ import {
 } from '../model/errors.ts';
 import { shortLine } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
-import { isHtml, problemsOf } from './envelope.ts';
-import { parseExactly } from './exact-json.ts';
-import { ageOf, type HttpResponse, locationOf } from './http.ts';
-import type { Redact } from './redact.ts';
+import { isHtml, parsedOrText, problemsOf } from './body.ts';
+import { headerText, whenOf } from './headers.ts';
+import type { HttpResponse, Redact } from './http.ts';
+import type { TransportError } from './transport.ts';
 
 /**
  * What the server sent, as it came. Errors hold it as a hidden property, so that nobody prints or logs it with them: it may
@@ -170,17 +170,9 @@ const addressAdvice =
 
 /** Returns the response as it came, with its body parsed if it is JSON. */
 export function responseOf(response: HttpResponse): Response {
-  const ageMs = ageOf(response.headers);
+  const { ageMs } = whenOf(response);
   const given = { status: response.status, body: parsedOrText(response.body), raw: response.body };
   return ageMs === undefined ? given : { ...given, ageMs };
-}
-
-function parsedOrText(body: string): unknown {
-  try {
-    return parseExactly(body);
-  } catch {
-    return body;
-  }
 }
 
 /** Returns the server's own words for the end of a message: `: username: already taken`. */
@@ -196,7 +188,7 @@ export function isRedirect(status: number): boolean {
 
 /** The error for a redirect. It names the target, which is never followed. */
 export function redirectError(response: HttpResponse, { request, redact }: RequestName): NotTheApi {
-  const location = locationOf(response.headers);
+  const location = headerText(response.headers, 'location');
   const target = location === undefined ? '' : ` to ${shortLine(redact(location))}`;
   return new NotTheApi(`${request} was redirected (${response.status})${target}; redirects are not followed`, {
     advice: addressAdvice,
@@ -245,4 +237,22 @@ export function refusalOf(response: HttpResponse, name: RequestName, tries = '',
     smallerMayHelp: status !== 429 && waitMs === undefined,
     advice: 'The server has trouble or is busy: try again later.',
   });
+}
+
+/** Returns what the operator can do about the error. */
+export function adviceFor({ fault, message }: TransportError): string {
+  const address = 'the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url)';
+  if (fault !== 'tls') {
+    return (
+      `Check ${address}, that the server is running, and that it can be reached from this machine; ` +
+      '`admin-mirror doctor` shows the proxy, where one is used.'
+    );
+  }
+  if (message.includes('CERT_HAS_EXPIRED'))
+    return "Whoever runs the server must renew it. Check this machine's clock, too.";
+  if (message.includes('CERT_NOT_YET_VALID')) return "Check this machine's clock.";
+  if (/SELF_SIGNED|UNABLE_TO_/.test(message)) {
+    return 'If you trust it, name the file (PEM) of the certificate that it is signed with, or its own if it is self-signed, in network.ca_file or ADMIN_MIRROR_CA_FILE.';
+  }
+  return `Check ${address}: its name and its port.`;
 }

@@ -4,8 +4,8 @@
  * output that does not need the certainty of a mirror. Section "Requests" of docs/architecture.md.
  */
 import { counted } from '../model/text.ts';
-import type { Patience } from './client.ts';
-import type { ListPage, Page, Unreadable } from './envelope.ts';
+import type { ListPage, Page, Unreadable } from './lists.ts';
+import type { Patience } from './retry.ts';
 import { isPageFailure, ServerFailed } from './errors.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';

@@ -1,10 +1,11 @@
 /**
- * Finds the pace that a server allows: how many requests at once, and how fast. Between two refusals the server accepted exactly
- * what its limit allows, so that number over that time is the rate. It then grows slowly, so that a limit that was raised is
- * found, too. Section "Requests" of docs/architecture.md.
+ * The pace of requests: how many at once, and how fast. A gate that every request passes, and a controller that finds what the
+ * server allows: between two refusals it accepted exactly what its limit allows, so that number over that time is the rate. It
+ * then grows slowly, so that a limit that was raised is found, too. Time is passed in. Section "Requests" of docs/architecture.md.
  */
-import { hourMs, secondMs } from '../model/time.ts';
-import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Clock, hourMs, secondMs, unlessAborted } from '../model/time.ts';
+import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './headers.ts';
 
 /** How a request ended, as far as the pace cares. */
 export type Outcome =
@@ -14,6 +15,165 @@ export type Outcome =
 
 export interface RateLimit {
   readonly limit: number;
+}
+
+/** Waits; rejects with the signal's reason if it is aborted. */
+export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
+
+/** Waits in real time; rejects with the signal's reason. */
+export const realSleep: Sleep = async (ms, signal) => {
+  try {
+    await wait(ms, undefined, signal === undefined ? {} : { signal });
+  } catch (error) {
+    throw signal?.aborted ? signal.reason : error;
+  }
+};
+
+/** One limit for several machines. */
+export interface SharedBudget {
+  /** Reserves a place for the next request. Resolves with how long to wait for it, ms. */
+  next(): Promise<number>;
+  /** Called when the server refused a request: no machine may send one for so many ms. */
+  refused(waitMs: number): void;
+}
+
+export interface GateOptions {
+  /** The most requests under way at once. */
+  readonly concurrency: number;
+  /** A limit of our own besides the server's. */
+  readonly requestsPerSecond?: number | undefined;
+  /** The limit that all machines with this key share. */
+  readonly budget?: SharedBudget | undefined;
+  /** If the gate is closed for longer than this, `enter` rejects instead of waiting, ms. */
+  readonly maxWaitMs: number;
+  readonly clock: Clock;
+  /** A monotonic clock, ms. */
+  readonly elapsed: () => number;
+  readonly sleep: Sleep;
+}
+
+/** The right to send one request. The holder reports how the request ended. */
+export interface Pass {
+  leave(outcome: Outcome): void;
+}
+
+/** The gate stays closed for longer than `maxWaitMs`. */
+export class ClosedForLong extends Error {
+  override readonly name = 'ClosedForLong';
+  readonly waitMs: number;
+
+  constructor(waitMs: number) {
+    super('the rate limit leaves nothing for a long time');
+    this.waitMs = waitMs;
+  }
+}
+
+export interface Gate {
+  /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
+  enter(signal?: AbortSignal): Promise<Pass>;
+  /** Returns the server's limit if it announces one. */
+  limit(): RateLimit | undefined;
+  /** Returns how many requests may run at once at present. */
+  allowed(): number;
+  close(): void;
+}
+
+/** Opens the gate. It runs a timer only while a request waits. */
+export function openGate(options: GateOptions): Gate {
+  const { clock, elapsed, sleep, budget } = options;
+  const pace = new Pace(options.concurrency, options.requestsPerSecond);
+  const queue: PromiseWithResolvers<Pass>[] = [];
+  let underWay = 0;
+  let timer: { readonly at: number; readonly cancel: AbortController } | undefined;
+
+  function cancelTimer(): void {
+    timer?.cancel.abort();
+    timer = undefined;
+  }
+
+  function setTimer(at: number, waitMs: number): void {
+    if (timer !== undefined && timer.at <= at) return;
+    cancelTimer();
+    timer = { at, cancel: new AbortController() };
+    void admitAfter(waitMs, timer);
+  }
+
+  async function admitAfter(waitMs: number, own: NonNullable<typeof timer>): Promise<void> {
+    try {
+      await sleep(Math.max(1, Math.ceil(waitMs)), own.cancel.signal);
+    } catch {
+      // Cancelled: another timer is set, or nobody waits any more.
+      return;
+    }
+    if (timer === own) timer = undefined;
+    admitWaiting();
+  }
+
+  /** Lets in the requests that may go, and sets the timer for the next one. */
+  function admitWaiting(): void {
+    while (queue.length > 0 && underWay < pace.allowed) {
+      const now = elapsed();
+      const wait = pace.delay(now, underWay);
+      // The response to a request under way calls this again.
+      if (wait === Number.POSITIVE_INFINITY) return;
+      if (wait > options.maxWaitMs) {
+        for (const waiter of queue.splice(0)) waiter.reject(new ClosedForLong(wait));
+      } else if (wait > 0) {
+        return setTimer(now + wait, wait);
+      } else {
+        queue.shift()?.resolve(passAt(now));
+      }
+    }
+    if (queue.length === 0) cancelTimer();
+  }
+
+  function passAt(sentAt: number): Pass {
+    underWay += 1;
+    pace.sent(sentAt);
+    let left = false;
+    return {
+      leave: (outcome) => {
+        if (left) return;
+        left = true;
+        underWay -= 1;
+        const time = clock.now();
+        pace.ended(outcome, { now: elapsed(), time, sentAt, underWay });
+        const isRefused = outcome.kind === 'response' && outcome.status === 429;
+        const waitMs = isRefused ? boundedWaitOf(outcome.headers, time) : undefined;
+        if (waitMs !== undefined) budget?.refused(waitMs);
+        admitWaiting();
+      },
+    };
+  }
+
+  /** Waits for a place among the requests of all machines. */
+  async function waitForPlace(shared: SharedBudget, signal: AbortSignal | undefined): Promise<void> {
+    const ms = await unlessAborted(shared.next(), signal);
+    if (ms > options.maxWaitMs) throw new ClosedForLong(ms);
+    if (ms > 0) await sleep(Math.ceil(ms), signal);
+  }
+
+  return {
+    enter: async (signal) => {
+      if (budget !== undefined) await waitForPlace(budget, signal);
+      signal?.throwIfAborted();
+      const waiter = Promise.withResolvers<Pass>();
+      queue.push(waiter);
+      admitWaiting();
+      try {
+        return await unlessAborted(waiter.promise, signal);
+      } catch (error) {
+        if (queue.includes(waiter)) queue.splice(queue.indexOf(waiter), 1);
+        // If it was admitted at that very moment, it gives its pass back.
+        waiter.promise.then((pass) => pass.leave({ kind: 'failed' })).catch(() => {});
+        admitWaiting();
+        throw error;
+      }
+    },
+    limit: () => (pace.announced === undefined ? undefined : { limit: pace.announced }),
+    allowed: () => pace.allowed,
+    close: cancelTimer,
+  };
 }
 
 /** When a request ended (`time` by the wall clock, the others by the monotonic one), and how many are still under way. */
@@ -39,12 +199,12 @@ const safeShare = 0.96;
 const longestClosedMs = hourMs;
 
 /** Returns how long a refusal says to wait, an hour at most. */
-export function boundedWaitOf(headers: HttpHeaders, time: number): number | undefined {
+function boundedWaitOf(headers: HttpHeaders, time: number): number | undefined {
   const waitMs = requestedWaitOf(headers, time);
   return waitMs === undefined ? undefined : Math.min(waitMs, longestClosedMs);
 }
 
-export class Pace {
+class Pace {
   readonly #concurrency: number;
   /** Requests per ms: the operator's own limit, and the server's as far as it is known. */
   readonly #ownRate: number;

@@ -1,6 +1,30 @@
-/** Decides whether, and after which pause, a failed read is sent again (pure). Section "Requests" of docs/architecture.md. */
-import { minuteMs, secondMs } from '../model/time.ts';
-import type { TransportFault } from './transport.ts';
+/**
+ * Sends one request through the gate, counted and logged; and reads a path, with retries until it succeeds, cannot succeed, or
+ * has taken too long. Whether and when to try again is a pure decision. Writes are never retried. Section "Requests" of
+ * docs/architecture.md.
+ */
+import type { Log } from '../model/log.ts';
+import { counted } from '../model/text.ts';
+import { type Clock, minuteMs, secondMs } from '../model/time.ts';
+import { isHtml, UnreadableResponse } from './body.ts';
+import {
+  adviceFor,
+  ForeignRecords,
+  isNoPage,
+  isRedirect,
+  PageTooLarge,
+  redirectError,
+  refusalOf,
+  type RequestName,
+  responseOf,
+  ServerFailed,
+  Unreachable,
+  webPageError,
+} from './errors.ts';
+import { requestedWaitOf, serverAheadOf, whenOf } from './headers.ts';
+import type { Http, HttpRequest, HttpResponse } from './http.ts';
+import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
+import { TransportError, type TransportFault } from './transport.ts';
 
 /** What went wrong with one try. */
 export type Failure =
@@ -37,6 +61,12 @@ export interface RetryLimits {
   readonly baseDelayMs: number;
   readonly maxDelayMs: number;
 }
+
+/** How long to keep trying one read, where that differs from the client's own limits. */
+export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'pageAttempts' | 'deadlineMs'>> & {
+  /** Called before each further try; returning false ends them. */
+  readonly mayRetry?: () => boolean;
+};
 
 export const defaultRetryLimits: RetryLimits = {
   attempts: 6,
@@ -87,4 +117,227 @@ export function decideRetry(failure: Failure, effort: Effort, limits: RetryLimit
   const deadlineMs = unreachable ? Math.min(limits.unreachableMs, limits.deadlineMs) : limits.deadlineMs;
   if (effort.elapsedMs + delayMs > deadlineMs) return { again: false, because: 'deadline' };
   return { again: true, delayMs };
+}
+
+/** What was sent so far, and how the server's clock compares with ours. */
+export interface Counters {
+  /** Requests sent; every try counts. */
+  requests: number;
+  /** Tries after the first. */
+  retries: number;
+  readonly byStatus: Record<number, number>;
+  /** How far the server's clock is ahead of this machine's, by the newest response that shows it, ms. */
+  serverAheadMs?: number | undefined;
+}
+
+export interface RequestContext {
+  readonly http: Http;
+  readonly gate: Gate;
+  readonly clock: Clock;
+  /** A monotonic clock, ms: if the machine's clock is set meanwhile, nobody waits longer or gives up. */
+  readonly elapsed: () => number;
+  readonly sleep: Sleep;
+  readonly log: Log;
+  readonly counters: Counters;
+  /** Endpoints that the server has let us read. */
+  readonly endpointsRead: Set<string>;
+}
+
+/** A longer query helps nobody. */
+const longestName = 300;
+
+/** Returns the name of the request for error messages. */
+export function nameOf({ http: { address, redact } }: RequestContext, { method, path }: HttpRequest): RequestName {
+  const plain = path.replaceAll('%5B', '[').replaceAll('%5D', ']').replaceAll('%3E', '>');
+  return { request: redact(`${method} ${address}${plain}`).slice(0, longestName), redact };
+}
+
+/** Hides the values of filters in a path, except numbers: they may be the email or the name of a person. */
+function loggablePath(path: string): string {
+  return path.replaceAll(/((?:filter|search)[^=&]{0,100})=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
+}
+
+/** Returns the path without its query and ids: the unit of what a key may read. */
+function endpointOf(path: string): string {
+  return path.replace(/\?.*$/s, '').replaceAll(/\/\d+/g, '/*');
+}
+
+async function enterGate(
+  context: RequestContext,
+  request: HttpRequest,
+  signal: AbortSignal | undefined,
+): Promise<Pass> {
+  try {
+    return await context.gate.enter(signal);
+  } catch (error) {
+    if (!(error instanceof ClosedForLong)) throw error;
+    const seconds = Math.ceil(error.waitMs / secondMs);
+    throw new ServerFailed(
+      `${nameOf(context, request).request}: the limit of requests is used up for ${seconds} s`,
+      429,
+      {
+        waitMs: error.waitMs,
+        advice: 'Try again after that; what was done so far is kept.',
+      },
+    );
+  }
+}
+
+/**
+ * Sends the request once, when the gate lets it pass. Throws a TransportError if no whole response came, a ServerFailed if the
+ * rate limit is used up for long, and the signal's reason if it was aborted before anything was sent.
+ */
+export async function transmit(
+  context: RequestContext,
+  request: HttpRequest,
+  signal?: AbortSignal,
+  attempt = 1,
+): Promise<HttpResponse> {
+  const { counters, log } = context;
+  const pass = await enterGate(context, request, signal);
+  const { method, path } = request;
+  const fields = { method, path: context.http.redact(loggablePath(path)), attempt };
+  counters.requests += 1;
+  try {
+    const response = await context.http.send(request, signal);
+    counters.byStatus[response.status] = (counters.byStatus[response.status] ?? 0) + 1;
+    pass.leave({ kind: 'response', status: response.status, headers: response.headers });
+    counters.serverAheadMs = serverAheadOf(whenOf(response), context.clock.now()) ?? counters.serverAheadMs;
+    const { status, milliseconds, bytes } = response;
+    log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'response');
+    return response;
+  } catch (error) {
+    const timedOut = error instanceof TransportError && error.fault === 'timeout';
+    pass.leave({ kind: timedOut ? 'timeout' : 'failed' });
+    if (error instanceof TransportError) log.debug({ ...fields, fault: error.fault }, error.message);
+    throw error;
+  }
+}
+
+interface Reading {
+  readonly limits: RetryLimits;
+  readonly random: () => number;
+  readonly signal?: AbortSignal | undefined;
+  /** Returns whether one more try may be sent. */
+  readonly mayRetry?: (() => boolean) | undefined;
+}
+
+type TryResult<T> =
+  | { readonly value: T }
+  /** `error` makes the error to throw if this was the last try; `tries` says how often and for how long was tried. */
+  | { readonly failure: Failure; readonly error: (tries: string) => Error };
+
+/**
+ * Reads the path with retries. `parse` turns a 2xx into the value, or throws an UnreadableResponse. Throws KeyRefused,
+ * NotFound, RefusedInput, ServerFailed, Unreachable, NotTheApi, PageTooLarge or ForeignRecords, and the signal's reason.
+ */
+export async function read<T>(
+  context: RequestContext,
+  path: string,
+  parse: (response: HttpResponse) => T,
+  reading: Reading,
+): Promise<T> {
+  const { limits, random } = reading;
+  const startedAt = context.elapsed();
+  let attempt = 0;
+  let hasWarned = false;
+  for (let tries = 1; ; tries += 1) {
+    const result = await tryOnce(context, path, parse, reading, tries);
+    if ('value' in result) return result.value;
+    if (countsAsTry(result.failure)) attempt += 1;
+    const elapsedMs = context.elapsed() - startedAt;
+    const { attempts, pageAttempts = attempts } = limits;
+    // If the server says when to come back, or does not listen, this is not the page's fault, and no other page comes sooner.
+    const maxAttempts = isNoPage(result.error('')) ? pageAttempts : attempts;
+    const decision = decideRetry(result.failure, { attempt, elapsedMs }, { ...limits, attempts: maxAttempts }, random);
+    if (!decision.again || reading.mayRetry?.() === false)
+      throw result.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
+    context.counters.retries += 1;
+    if (!hasWarned && elapsedMs + decision.delayMs >= longSilenceMs) {
+      hasWarned = true;
+      const { message } = result.error(`, tried ${counted(tries, 'time')}`);
+      context.log.warn({}, `${message}; trying again for up to ${seconds(limits.deadlineMs)}`);
+    }
+    await context.sleep(decision.delayMs, reading.signal);
+  }
+}
+
+/** After this long without progress, the log says why. */
+const longSilenceMs = 30 * secondMs;
+
+function seconds(ms: number): string {
+  return ms < 10 * secondMs ? `${(ms / secondMs).toFixed(1)} s` : `${Math.round(ms / secondMs)} s`;
+}
+
+async function tryOnce<T>(
+  context: RequestContext,
+  path: string,
+  parse: (response: HttpResponse) => T,
+  { signal }: Reading,
+  attempt: number,
+): Promise<TryResult<T>> {
+  const request = { method: 'GET', path } as const;
+  const name = nameOf(context, request);
+  let response: HttpResponse;
+  try {
+    response = await transmit(context, request, signal, attempt);
+  } catch (error) {
+    if (!(error instanceof TransportError)) throw error;
+    if (error.fault === 'aborted') throw signal?.reason ?? error;
+    return { failure: { kind: 'transport', fault: error.fault }, error: (tries) => lostError(error, name, tries) };
+  }
+  const { status } = response;
+  if (isRedirect(status)) throw redirectError(response, name);
+  if (status < 200 || status > 299) {
+    const waitMs = requestedWaitOf(response.headers, context.clock.now());
+    const doubtful = status === 403 && (isHtml(response) || context.endpointsRead.has(endpointOf(path)));
+    return {
+      failure: { kind: 'status', status, waitMs, doubtful },
+      error: (tries) => refusalOf(response, name, tries, waitMs),
+    };
+  }
+  try {
+    const value = await parse(response);
+    context.endpointsRead.add(endpointOf(path));
+    return { value };
+  } catch (error) {
+    if (!(error instanceof UnreadableResponse)) throw error;
+    return {
+      failure: { kind: 'unreadable', doubtful: error.kind === 'foreign' },
+      error: (tries) => unreadableError(error, response, name, tries),
+    };
+  }
+}
+
+/** The error if no whole response came. */
+function lostError(error: TransportError, { request }: RequestName, tries: string): Error {
+  const text = `${request}: ${error.message}${tries}`;
+  if (error.fault === 'too-large') {
+    return new PageTooLarge(text, {
+      cause: error,
+      smallerMayHelp: true,
+      advice: request.includes('paginate=')
+        ? 'Request smaller pages (--paginate, api.page_size).'
+        : 'No record is that large: report it to whoever runs the server.',
+    });
+  }
+  const smallerMayHelp = ['timeout', 'reset', 'protocol'].includes(error.fault);
+  return new Unreachable(text, { cause: error, advice: adviceFor(error), smallerMayHelp });
+}
+
+function unreadableError(error: UnreadableResponse, response: HttpResponse, name: RequestName, tries: string): Error {
+  if (error.kind === 'web-page') return webPageError(name, tries);
+  if (error.kind === 'foreign') {
+    return new ForeignRecords(`${name.request}: ${error.message}${tries}`, {
+      advice: 'Nothing of it was kept. A route or a cache of the server is wrong: report it to whoever runs it.',
+    });
+  }
+  const words = error.problems.length === 0 ? '' : `: ${name.redact(error.problems.join('; '))}`;
+  const isWrongPage = error.kind === 'wrong-page';
+  return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, response.status, {
+    response: responseOf(response),
+    smallerMayHelp: !isWrongPage,
+    isWrongPage,
+    advice: 'The server has trouble, or is not the API that is expected: try again later.',
+  });
 }

@@ -3,12 +3,10 @@
  * in, so that undici reads none from the environment. And why no whole response came: one error for sockets, TLS, HTTP parsing
  * and time limits.
  */
-import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { BlockList, isIP } from 'node:net';
+import { createSecureContext, getCACertificates } from 'node:tls';
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { isLoopback } from '../model/address.ts';
-import { secondMs } from '../model/time.ts';
-import type { Redact } from './redact.ts';
 
 export interface Network {
   /** The proxy for https addresses, with its user and password. */
@@ -58,9 +56,11 @@ export function openDispatcher(
   network: Network,
   { connectTimeoutMs, ...options }: Omit<Agent.Options, 'connect' | 'factory'> & { readonly connectTimeoutMs: number },
 ): Dispatcher {
-  const secureContext = network.ca === undefined ? undefined : trusting(network.ca);
+  const { ca } = network;
+  // With `ca` alone, Node would trust no others. Made once, because it takes milliseconds.
+  const trusted = ca && { secureContext: createSecureContext({ ca: [...getCACertificates('default'), ca] }) };
   // Stated, because NODE_TLS_REJECT_UNAUTHORIZED would count otherwise.
-  const tls = { rejectUnauthorized: true, ...(secureContext !== undefined && { secureContext }) };
+  const tls = { rejectUnauthorized: true, ...trusted };
   const connect = { timeout: connectTimeoutMs, ...tls };
   if (!mayBeProxied(address, network)) return new Agent({ ...options, connect });
   return new EnvHttpProxyAgent({
@@ -73,11 +73,6 @@ export function openDispatcher(
     httpsProxy: network.proxy ?? '',
     noProxy: network.noProxy ?? '',
   });
-}
-
-/** Lists Node's own certificates, too: with `ca` alone, Node would trust no others. Called once, because it takes milliseconds. */
-function trusting(ca: string): SecureContext {
-  return createSecureContext({ ca: [...getCACertificates('default'), ca] });
 }
 
 /**
@@ -100,24 +95,16 @@ export class TransportError extends Error {
   }
 }
 
-export interface ErrorContext {
-  readonly sent: boolean;
-  readonly redact: Redact;
-}
-
+/** Where the words of Node.js or undici do not say enough. */
 const messages: Readonly<Record<string, string>> = {
   HTTPParserError: 'the response is not HTTP',
   // An invalid status of three digits trips an assertion in undici.
   ERR_ASSERTION: 'the response is not HTTP',
-  UND_ERR_HEADERS_OVERFLOW: 'the headers of the response are too large',
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the response is not as long as its headers say',
   Z_DATA_ERROR: 'the response is not compressed as its headers say',
   Z_BUF_ERROR: 'the compressed response is cut short',
   ECONNREFUSED: 'the connection was refused',
   ENOTFOUND: 'the host name is not known',
   EAI_AGAIN: 'the host name could not be looked up',
-  EHOSTUNREACH: 'there is no route to the host',
-  ENETUNREACH: 'there is no route to the network',
   UND_ERR_CONNECT_TIMEOUT: 'the connection was not accepted in time',
   ECONNRESET: 'the connection was reset',
   EPIPE: 'the connection was closed',
@@ -139,12 +126,10 @@ const messages: Readonly<Record<string, string>> = {
 const unrequested =
   'the server, or something in front of it, sent a response that was not requested, such as 100 Continue';
 
-const timeouts = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ETIMEDOUT']);
-
 function faultOf(code: string, sent: boolean): TransportFault {
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code)) return 'tls';
   if (!sent) return 'connect';
-  if (timeouts.has(code)) return 'timeout';
+  if (/^(UND_ERR_HEADERS_TIMEOUT|UND_ERR_BODY_TIMEOUT|ETIMEDOUT)$/.test(code)) return 'timeout';
   return /^(HPE_|HTTPParserError$|UND_ERR_RES)/.test(code) ? 'protocol' : 'reset';
 }
 
@@ -153,54 +138,18 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Copies the error's message, without the key, into a new error: the original may hold the request in its fields. */
-function causeOf(error: unknown, redact: Redact): Error {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  const code = codeOf(error);
-  const cause = new Error(redact(code === undefined || text.includes(code) ? text : `${text} (${code})`));
-  // A stack would point to this line, although the error comes from the network.
-  cause.stack = cause.message;
-  return cause;
-}
-
-/** Turns the error into a TransportError without the key, neither in its message nor in its cause. */
+/** Turns the error into a TransportError without the key. The original may hold the request in its fields, so its words are copied. */
 export function transportErrorOf(
   error: unknown,
-  { sent, redact }: ErrorContext,
-  fault?: TransportFault,
+  { sent, redact, fault }: { sent: boolean; redact: (text: string) => string; fault: TransportFault | undefined },
 ): TransportError {
-  const cause = causeOf(error, redact);
-  // Not every error of undici's parser has a code.
-  const code = codeOf(error) ?? (error instanceof Error && error.name === 'HTTPParserError' ? error.name : '');
-  const isUnrequested = error instanceof Error && error.message === 'bad response';
-  const message = isUnrequested ? unrequested : messages[code];
+  const known = error instanceof Error ? error : new Error(String(error));
+  const code = codeOf(error) ?? (known.name === 'HTTPParserError' ? known.name : '');
+  const words = `${known.name}: ${known.message}`;
+  const cause = new Error(redact(code === '' || words.includes(code) ? words : `${words} (${code})`));
+  // A stack would point to this line, although the error comes from the network.
+  cause.stack = cause.message;
+  const message = known.message === 'bad response' ? unrequested : messages[code];
   const text = message === undefined ? cause.message : `${message} (${code})`;
   return new TransportError(text, fault ?? faultOf(code, sent), sent, cause);
-}
-
-export function timeoutError(ms: number, { sent }: ErrorContext): TransportError {
-  const text = `${sent ? 'the response was not complete' : 'no connection was made'} after ${ms / secondMs} s`;
-  return new TransportError(text, sent ? 'timeout' : 'connect', sent);
-}
-
-export function tooLargeError(bytes: number, { sent }: ErrorContext): TransportError {
-  return new TransportError(`the response is larger than ${Math.floor(bytes / 1_048_576)} MiB`, 'too-large', sent);
-}
-
-/** Returns what the operator can do about the error. */
-export function adviceFor({ fault, message }: TransportError): string {
-  const address = 'the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url)';
-  if (fault !== 'tls') {
-    return (
-      `Check ${address}, that the server is running, and that it can be reached from this machine; ` +
-      '`admin-mirror doctor` shows the proxy, where one is used.'
-    );
-  }
-  if (message.includes('CERT_HAS_EXPIRED'))
-    return "Whoever runs the server must renew it. Check this machine's clock, too.";
-  if (message.includes('CERT_NOT_YET_VALID')) return "Check this machine's clock.";
-  if (/SELF_SIGNED|UNABLE_TO_/.test(message)) {
-    return 'If you trust it, name the file (PEM) of the certificate that it is signed with, or its own if it is self-signed, in network.ca_file or ADMIN_MIRROR_CA_FILE.';
-  }
-  return `Check ${address}: its name and its port.`;
 }

@@ -3,7 +3,7 @@
  * not decide when to send, and the runner does not know what is sent. A new action is a file in actions/ and a line in actions.ts.
  * Section "Writing" of docs/architecture.md.
  */
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import type { AnswerKind, Evidence } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { OperationName } from '../model/operations.ts';

@@ -8,7 +8,7 @@ import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRo
 import { counted } from '../model/text.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { explainFileError, readRegularFile } from '../model/files.ts';
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import { type Clock, dayMs, minuteMs, minuteOf, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';

@@ -1,8 +1,9 @@
 /** Reads users from the server, one by one or page by page, and finds out whose the API key is. */
 import { setTimeout as wait } from 'node:timers/promises';
 import pLimit from 'p-limit';
-import type { Client } from '../api/client.ts';
-import { type Page, recordIn } from '../api/envelope.ts';
+import type { Client } from '../api/operations.ts';
+import type { Page } from '../api/lists.ts';
+import { recordIn } from '../api/body.ts';
 import { KeyRefused, NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { type RequestPage, Reach, readingRecords, readPage } from '../api/narrow.ts';
 import { OperatorError } from '../model/errors.ts';

@@ -1,6 +1,6 @@
 /** Opens what planning and sending need, as the settings say, for the command line and the console. */
 import { existsSync, statSync } from 'node:fs';
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal, openJournalForReading } from '../journal/open.ts';
 import type { Journal } from '../journal/port.ts';

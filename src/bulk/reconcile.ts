@@ -4,7 +4,8 @@
  * that was stopped can continue. Section "Reconciling" of docs/architecture.md.
  */
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { ApiRecord, Page } from '../api/envelope.ts';
+import type { ApiRecord } from '../api/body.ts';
+import type { Page } from '../api/lists.ts';
 import { Reach, describeUnreadable } from '../api/narrow.ts';
 import type { Head } from '../journal/chain.ts';
 import type { IntentState, Journal } from '../journal/port.ts';

@@ -2,7 +2,7 @@
  * Takes one row from `planned` to its verdict, with a durable step before the first byte, after the response, and after the look
  * that follows. Section "Writing" of docs/architecture.md.
  */
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import {
   type Response,
   KeyRefused,

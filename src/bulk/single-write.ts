@@ -1,6 +1,13 @@
 /** Writes by hand, outside any batch: recorded before the first byte and after the response. Section "The journal" of docs/architecture.md. */
-import type { Response } from '../api/errors.ts';
-import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
+import {
+  type Response,
+  KeyRefused,
+  NotFound,
+  NotTheApi,
+  RefusedInput,
+  ServerFailed,
+  Unreachable,
+} from '../api/errors.ts';
 import { FileError, messageOf, OutcomeUnknownError } from '../model/errors.ts';
 import type { OperationName } from '../model/operations.ts';
 import type { Parameters } from './action.ts';

@@ -1,7 +1,7 @@
 /** Prints responses of the server: unchanged under `--json`, else as a table or line by line. */
-import { type ApiRecord, type Page, recordIn } from '../api/envelope.ts';
+import { type ApiRecord, recordIn, parseExactly, stringifyExactly } from '../api/body.ts';
+import type { Page } from '../api/lists.ts';
 import type { Response } from '../api/errors.ts';
-import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import type { CliContext } from './context.ts';
 import { printLine, printLines, printNote } from './output.ts';
 import { writeToStream } from '../data/stream-output.ts';

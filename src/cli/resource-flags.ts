@@ -1,6 +1,6 @@
 /** The flags of the operations: defined from the descriptors, and read into the parameters or the body of a request. */
 import { type Command, Option } from 'commander';
-import type { ListWords } from '../api/list-query.ts';
+import type { ListWords } from '../api/lists.ts';
 import { readInput, toCount } from './flag-values.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import { wordsIn } from '../model/text.ts';

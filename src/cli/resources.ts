@@ -1,7 +1,7 @@
 /** `users`, `packages`, `emails`, `coupons`: every operation of the live API, defined from the descriptors. */
 import type { Command } from 'commander';
-import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/client.ts';
-import { recordIn } from '../api/envelope.ts';
+import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/operations.ts';
+import { recordIn } from '../api/body.ts';
 import { KeyRefused, NotFound, type Response } from '../api/errors.ts';
 import { type Money, moneyOf } from '../model/money.ts';
 import { IncompleteError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
@@ -22,7 +22,7 @@ import {
   type ParameterFlags,
 } from './resource-flags.ts';
 import { printWarning } from './output.ts';
-import { checkedListOptions } from '../api/list-query.ts';
+import { checkedListOptions } from '../api/lists.ts';
 import { openApi } from '../api/open.ts';
 import { doneBefore, refuseRivals } from '../bulk/claim.ts';
 import { checkJournal, rememberJournal } from '../bulk/journal-memory.ts';

@@ -2,7 +2,7 @@
  * Judges whether the pages of a walk show a window whole (pure). Section "Judging a walk" of docs/architecture.md.
  */
 import { describeUnreadable } from '../api/narrow.ts';
-import type { Unreadable } from '../api/envelope.ts';
+import type { Unreadable } from '../api/lists.ts';
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import { secondMs, type Timestamp, timestampOf } from '../model/time.ts';

@@ -2,10 +2,10 @@
  * Measures what a server does where the API's reference is silent, once for each list. What the responses do not prove is taken
  * for the costlier case: that costs requests later, but never records. Section "The profile" of docs/architecture.md.
  */
-import type { Client } from '../api/client.ts';
-import { type Page, serverAheadOf } from '../api/envelope.ts';
+import type { Client } from '../api/operations.ts';
+import { type Page, type DateFormat, dateRange, type ListOptions } from '../api/lists.ts';
+import { serverAheadOf } from '../api/headers.ts';
 import { NotTheApi, RefusedInput, ServerFailed } from '../api/errors.ts';
-import { type DateFormat, dateRange, type ListOptions } from '../api/list-query.ts';
 import { Reach, readingRecords, readPage, type RequestPage } from '../api/narrow.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { addDays, type Clock, type Day, dayMs, dayOf, parseInstant, parseWritten } from '../model/time.ts';

@@ -1,7 +1,7 @@
 /** Opens the engines that sync and compare a mirror, for every command and every test. */
 import { existsSync, statSync } from 'node:fs';
 import { createHash, randomBytes } from 'node:crypto';
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal } from '../journal/open.ts';
 import type { Actor } from '../model/actor.ts';

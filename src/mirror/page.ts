@@ -1,5 +1,6 @@
 /** A page as the engine takes it, made from the bytes of a response: the records on it, and the rows made of some of them. */
-import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
+import { type ListPage, pageOf } from '../api/lists.ts';
+import { whenOf } from '../api/headers.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts } from '../api/narrow.ts';
 import { pieceBytes } from '../model/memory.ts';

@@ -1,5 +1,5 @@
 /** What a server does where the API's reference is silent, as measured and stored. Section "The profile" of docs/architecture.md. */
-import type { DateFormat } from '../api/list-query.ts';
+import type { DateFormat } from '../api/lists.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { MirrorStore } from './store/mirror-store.ts';

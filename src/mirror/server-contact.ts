@@ -1,6 +1,6 @@
 /** What identifies a server: its address, the user behind the key, and single records. */
-import type { Client } from '../api/client.ts';
-import { recordIn } from '../api/envelope.ts';
+import type { Client } from '../api/operations.ts';
+import { recordIn } from '../api/body.ts';
 import {
   ForeignRecords,
   KeyRefused,

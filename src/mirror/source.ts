@@ -1,8 +1,9 @@
 /** The server's lists as the engine reads them. Every request of the engine goes through here, and is counted. */
-import type { Client, Patience } from '../api/client.ts';
-import { type ListPage, serverAheadOf } from '../api/envelope.ts';
+import type { Client } from '../api/operations.ts';
+import type { Patience } from '../api/retry.ts';
+import { type ListPage, dateRange, type ListOptions } from '../api/lists.ts';
+import { serverAheadOf } from '../api/headers.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
-import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
 import type { DayRange } from '../model/era.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';

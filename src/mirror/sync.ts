@@ -1,7 +1,7 @@
 /** A sync: one run, under one lock, brings the mirror up to date with the server. */
 import { setImmediate } from 'node:timers/promises';
 import pLimit from 'p-limit';
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';

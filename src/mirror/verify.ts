@@ -2,7 +2,7 @@
  * Compares the mirror with the server, by counts or by every record, and changes neither. Section "Verifying" of
  * docs/architecture.md.
  */
-import type { Client } from '../api/client.ts';
+import type { Client } from '../api/operations.ts';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
 import zlib from 'node:zlib';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Http, type HttpOptions, openHttp } from '../../src/api/http.ts';
 import type { TransportError } from '../../src/api/transport.ts';
 import { type Answerer, emptyAddress, startPlainServer, testKey } from './support/plain-server.ts';
@@ -196,4 +196,48 @@ test('no error contains the key, whatever the server sends', async () => {
   const error = await failureOf(echoing);
   expect(error.fault).toBe('protocol');
   expect(inspect(error, { depth: 10, showHidden: true })).not.toContain(testKey);
+});
+
+describe('a secret that a server sends back', () => {
+  const secretIn = (text: string): string => `{"data":[{"id":1,"note":"${'x'.repeat(60_000)}${text}"}]}`;
+
+  test.each([
+    ['the key', testKey],
+    ['the key in base64', Buffer.from(testKey).toString('base64')],
+    ['a field called a password', '","password":"k3Xw9q'],
+    ['a field called a password, in JSON that is text', String.raw`{\"user_password\": \"k3Xw9q\"}`],
+  ])('is removed from a body: %s', async (_, written) => {
+    const server = await startPlainServer((_request, response) => response.end(secretIn(written)));
+    const response = await httpOf(server.url).send(get);
+    expect(response.cleanBytes()).toBe(undefined);
+    expect(response.body).toContain('****');
+    for (const secret of [testKey, written, 'k3Xw9q']) expect(response.body).not.toContain(secret);
+  });
+
+  test('is removed from the response to a write, wherever it stands', async () => {
+    const server = await startPlainServer(({ body }, response) =>
+      response
+        .writeHead(200, { 'x-echo': JSON.parse(body).password })
+        .end(`{"note":"set to hunter22","password":"made-one","hint":"made-one"}`),
+    );
+    const body = JSON.stringify({ password: 'hunter22' });
+    const response = await httpOf(server.url).send({ method: 'POST', path: '/x', body });
+    expect(response.body).toBe('{"note":"set to ****","password":"****","hint":"****"}');
+    expect(response.headers['x-echo']).toBe('****');
+  });
+
+  test('is not looked for where a short key may be a word', async () => {
+    const server = await startPlainServer((_request, response) => response.end(secretIn('some word')));
+    const response = await httpOf(server.url, { key: 'word' }).send(get);
+    expect(response.body).toBe(secretIn('some word'));
+  });
+});
+
+test('a body without secrets is given as it came, unless it is no UTF-8 or has a byte order mark', async () => {
+  const bodies = ['{"a":"é😀, the password is not given"}', '\uFEFF{}', Buffer.from([0x22, 0xe9, 0x22])];
+  const server = await startPlainServer((_request, response, before) => response.end(bodies[before]));
+  const http = httpOf(server.url);
+  expect((await http.send(get)).cleanBytes()?.toString()).toBe(bodies[0]);
+  expect((await http.send(get)).cleanBytes()).toBe(undefined);
+  expect((await http.send(get)).cleanBytes()).toBe(undefined);
 });

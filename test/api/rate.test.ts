@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ClosedForLong, type Gate, openGate } from '../../src/api/gate.ts';
-import type { Outcome } from '../../src/api/rate.ts';
+import { ClosedForLong, type Gate, openGate, type Outcome } from '../../src/api/rate.ts';
 import { type Headers, type LimitedServer, spend } from './support/limited-server.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { virtualTime } from './support/virtual-time.ts';

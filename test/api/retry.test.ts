@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { decideRetry, defaultRetryLimits, type Failure, fullJitter } from '../../src/api/retry.ts';
-import { rateHeadersOf, requestedWaitOf, retryAfterOf } from '../../src/api/http.ts';
+import { rateHeadersOf, requestedWaitOf, retryAfterOf } from '../../src/api/headers.ts';
 
 const half = () => 0.5;
 const early = { attempt: 1, elapsedMs: 0 };

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { undoRows } from '../../src/bulk/read-rows.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { recordedWrite } from '../../src/bulk/single-write.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import type { Actor } from '../../src/model/actor.ts';
 import { FileError } from '../../src/model/errors.ts';
 import type { BulkEvent } from '../../src/bulk/sending.ts';

@@ -14,7 +14,7 @@ import {
   repeatLines,
   termsOf,
 } from '../../src/bulk/claim.ts';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import type { Batch, ClaimView, ClaimedRow, SentRow } from '../../src/journal/port.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
 import { OperatorError } from '../../src/model/errors.ts';

@@ -1,6 +1,6 @@
 /** A write that counted as not applied is made after all, while the same payment is about to be sent again. */
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import { discardBatch, recordLate, resolveRow } from '../../src/bulk/settle.ts';

@@ -1,7 +1,7 @@
 /** A journal that is restored from a copy, while a process uses it or has not noticed yet: nothing is paid twice. */
 import { copyFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import { adopt } from '../../src/bulk/adopt.ts';
 import { type JournalMemory, openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
 import { reconcile } from '../../src/bulk/reconcile.ts';

@@ -1,7 +1,7 @@
 /** How a row that was sent is settled: by looks, by a person, and later by a sync. */
 import { describe, expect, test } from 'vitest';
 import { NotFound, Unreachable } from '../../src/api/errors.ts';
-import type { Counters } from '../../src/api/request.ts';
+import type { Counters } from '../../src/api/retry.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';

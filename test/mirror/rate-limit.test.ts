@@ -4,7 +4,7 @@
  * limit is used. Time passes only while no request is under way, so that a busy machine changes nothing.
  */
 import { expect, test } from 'vitest';
-import { openClient, type Client } from '../../src/api/client.ts';
+import { openClient, type Client } from '../../src/api/operations.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncResult } from '../../src/mirror/sync.ts';
 import { silentLog } from '../../src/model/log.ts';

@@ -4,7 +4,7 @@
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal, openPeopleIn } from '../support/journal-file.ts';
 import type { Actor } from '../../src/model/actor.ts';

@@ -5,7 +5,7 @@
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
+import type { Client } from '../../src/api/operations.ts';
 import { adopt } from '../../src/bulk/adopt.ts';
 import { type JournalMemory, openJournalMemory } from '../../src/bulk/journal-memory.ts';
 import { reconcile } from '../../src/bulk/reconcile.ts';

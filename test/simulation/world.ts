@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
-import { openClient, type Client } from '../../src/api/client.ts';
+import { openClient, type Client } from '../../src/api/operations.ts';
 import { checkSendable } from '../../src/bulk/send-batch.ts';
 import { openJournalMemory } from '../../src/bulk/journal-memory.ts';
 import { exportSet, manifestProgram } from '../../src/data/export-set.ts';

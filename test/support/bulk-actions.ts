@@ -1,5 +1,5 @@
 /** Batches of any action against a sandbox in this process: planned, sent, lost on the way, settled. */
-import { openClient } from '../../src/api/client.ts';
+import { openClient } from '../../src/api/operations.ts';
 import { actionOf } from '../../src/bulk/actions.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';

@@ -1,6 +1,5 @@
 /** A batch of balance rows against a sandbox in this process: planned, sent and checked, as the command wires it. */
-import type { Client } from '../../src/api/client.ts';
-import { openClient } from '../../src/api/client.ts';
+import { type Client, openClient } from '../../src/api/operations.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import type { Rules } from '../../src/bulk/claim.ts';
 import { type Caps, noCaps } from '../../src/model/money.ts';

@@ -2,8 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
-import { openClient } from '../../src/api/client.ts';
+import { type Client, openClient } from '../../src/api/operations.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import type { SyncRequest, SyncResult } from '../../src/mirror/sync.ts';

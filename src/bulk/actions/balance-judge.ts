@@ -4,7 +4,7 @@
  * itself said what it did. Section "Settling" of docs/architecture.md.
  */
 import { Big } from 'big.js';
-import type { ApiRecord } from '../../api/envelope.ts';
+import type { ApiRecord } from '../../api/body.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';

@@ -1,5 +1,5 @@
 /** `create`: makes users. They have no place for a token, so they are looked for by email and user name before and after. */
-import type { ApiRecord } from '../../api/envelope.ts';
+import type { ApiRecord } from '../../api/body.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { nameKey, sameName, spellingsOf } from '../../model/identity.ts';
 import { recordId } from '../../model/records.ts';

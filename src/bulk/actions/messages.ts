@@ -2,7 +2,7 @@
  * `email` and `notify`: send a message to each user. The server's list of sent messages shows whether one was sent: which messages are
  * new since the look before, and which of these is the row's. Section "Settling" of docs/architecture.md.
  */
-import type { ApiRecord } from '../../api/envelope.ts';
+import type { ApiRecord } from '../../api/body.ts';
 import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { type NotificationType, notificationTypes } from '../../model/operations.ts';

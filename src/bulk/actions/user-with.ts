@@ -1,6 +1,5 @@
 /** Reads one user with one kind of related records, as far as the server shows them. Most actions look at a write this way. */
-import { stringifyExactly } from '../../api/exact-json.ts';
-import { recordIn, type ApiRecord } from '../../api/envelope.ts';
+import { stringifyExactly, recordIn, type ApiRecord } from '../../api/body.ts';
 import { NotFound } from '../../api/errors.ts';
 import { IncompleteError, OperatorError } from '../../model/errors.ts';
 import { valueKey } from '../../model/identity.ts';

@@ -1,9 +1,10 @@
 /** Checks of the server: reachable, this API, accepts the key, a clock that agrees, and what its lists can do. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
-import { bodyOf, UnreadableResponse } from '../../api/envelope.ts';
-import { type HttpResponse, openHttp, rateHeadersOf, serverTimeOf } from '../../api/http.ts';
-import type { Client } from '../../api/client.ts';
+import { bodyOf, UnreadableResponse } from '../../api/body.ts';
+import { type HttpResponse, openHttp } from '../../api/http.ts';
+import { rateHeadersOf, whenOf } from '../../api/headers.ts';
+import type { Client } from '../../api/operations.ts';
 import {
   isPageFailure,
   KeyRefused,
@@ -12,9 +13,10 @@ import {
   RefusedInput,
   type RequestName,
   Unreachable,
+  adviceFor,
 } from '../../api/errors.ts';
-import { dateRange, type ListOptions } from '../../api/list-query.ts';
-import { adviceFor, type Network, TransportError } from '../../api/transport.ts';
+import { dateRange, type ListOptions } from '../../api/lists.ts';
+import { type Network, TransportError } from '../../api/transport.ts';
 import { openApi } from '../../api/open.ts';
 import { silentLog } from '../../model/log.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -135,7 +137,7 @@ function ownerOf(body: unknown): string {
 }
 
 function checkClock(response: HttpResponse): Check[] {
-  const theirs = serverTimeOf(response.headers);
+  const theirs = whenOf(response).serverTime;
   if (theirs === undefined) return [ok('clock', 'the server sends no time')];
   const difference = clockDifference(theirs - systemClock.now());
   if (difference === null) return [ok('clock', 'the two clocks agree')];

@@ -1,5 +1,5 @@
 /** One record: its fields, history and related records, and a comparison with the server. */
-import { recordIn } from '../../api/envelope.ts';
+import { recordIn } from '../../api/body.ts';
 import { NotFound } from '../../api/errors.ts';
 import { openApi } from '../../api/open.ts';
 import { withoutCache } from '../../bulk/actions/user-with.ts';

@@ -2,8 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { Client, ClientOptions } from '../../../src/api/client.ts';
-import { openClient } from '../../../src/api/client.ts';
+import { type Client, type ClientOptions, openClient } from '../../../src/api/operations.ts';
 import { silentLog } from '../../../src/model/log.ts';
 import { systemClock } from '../../../src/model/time.ts';
 import { listening } from '../../support/listening.ts';

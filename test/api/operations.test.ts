@@ -1,8 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import type { Client } from '../../src/api/client.ts';
-import { recordIn } from '../../src/api/envelope.ts';
-import { openClient } from '../../src/api/client.ts';
+import { type Client, openClient } from '../../src/api/operations.ts';
+import { recordIn } from '../../src/api/body.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { parseMoney } from '../../src/model/money.ts';

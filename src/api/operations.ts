@@ -1,6 +1,7 @@
 /**
- * The client of the Administration API: its fourteen operations as typed functions. Reads are retried, writes are not.
- * Section "Requests" of docs/architecture.md; docs/api.md lists the operations.
+ * The client of the Administration API: its fourteen operations as typed functions. Reads are retried. A write is sent once and
+ * never again, whatever comes back: its error says what is certain. Sections "Requests" and "Writing" of docs/architecture.md;
+ * docs/api.md lists the operations.
  */
 import { UsageError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
@@ -13,20 +14,39 @@ import {
   type OperationName,
   pathOf,
 } from '../model/operations.ts';
-import type { RecordKey } from '../model/records.ts';
+import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import { bodyOf, type Page, pageOf } from './envelope.ts';
-import { type Response, responseOf } from './errors.ts';
-import { exactNumber } from './exact-json.ts';
-import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
-import { type ListOptions, listPath } from './list-query.ts';
+import { bodyOf, exactNumber, problemsIn, recordIn, UnreadableResponse } from './body.ts';
+import {
+  adviceFor,
+  isRedirect,
+  redirectError,
+  RefusedInput,
+  refusalOf,
+  type RequestName,
+  type Response,
+  responseOf,
+  Unreachable,
+  wordsOf,
+  WriteOutcomeUnknown,
+} from './errors.ts';
+import { requestedWaitOf, retryAfterOf } from './headers.ts';
+import { type HttpOptions, type HttpRequest, type HttpResponse, openHttp } from './http.ts';
+import { type ListOptions, listPath, type Page, pageOf } from './lists.ts';
 import { walkPages } from './narrow.ts';
-import { type GateOptions, openGate, realSleep, type Sleep } from './gate.ts';
-import type { RateLimit } from './rate.ts';
-import { type Counters, read } from './request.ts';
-import { defaultRetryLimits, type RetryLimits } from './retry.ts';
-import { deletionErrorOf, write } from './write.ts';
+import { type GateOptions, openGate, type RateLimit, realSleep, type Sleep } from './rate.ts';
+import {
+  type Counters,
+  defaultRetryLimits,
+  nameOf,
+  type Patience,
+  read,
+  type RequestContext,
+  type RetryLimits,
+  transmit,
+} from './retry.ts';
+import { TransportError } from './transport.ts';
 
 /** `baseUrl` is the address in front of `/api/v1`; it may have a path of its own. */
 export interface ClientOptions
@@ -91,12 +111,6 @@ export interface Notification {
   readonly message: string;
   readonly url?: string;
 }
-
-/** How long to keep trying one read, where that differs from the client's own limits. */
-export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'pageAttempts' | 'deadlineMs'>> & {
-  /** Called before each further try; returning false ends them. */
-  readonly mayRetry?: () => boolean;
-};
 
 /**
  * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi. Lists also throw PageTooLarge,
@@ -296,5 +310,121 @@ export function openClient(options: ClientOptions): Client {
 /** Returns the response as it came. Throws an UnreadableResponse if its body cannot be read. */
 function checkedResponse(response: HttpResponse): Response {
   bodyOf(response);
+  return responseOf(response);
+}
+
+const readBack = 'It may have been done. Read the user back before you send it again.';
+/** Besides 5xx, statuses after which a write may have been made: the server gave up waiting, or met a conflict. */
+const conflict = 409;
+const doubtful = new Set([408, conflict, 425]);
+/** Redirects that a server sends instead of acting. A 302 or 303 may be sent after the write was made. */
+const movedStatuses = new Set([301, 307, 308]);
+
+/**
+ * Sends the write once and returns the response as it came if the server reports success. Throws KeyRefused, NotFound or
+ * RefusedInput if the server refused; ServerFailed if it did nothing and asks to try later; Unreachable if nothing was
+ * sent; WriteOutcomeUnknown if the response was lost or does not say what happened; and the signal's reason if it was
+ * aborted before sending.
+ */
+async function write(context: RequestContext, request: HttpRequest, signal?: AbortSignal): Promise<Response> {
+  const name = nameOf(context, request);
+  let response: HttpResponse;
+  try {
+    response = await transmit(context, request, signal);
+  } catch (error) {
+    if (!(error instanceof TransportError)) throw error;
+    if (error.sent) {
+      throw new WriteOutcomeUnknown(`${name.request} was sent and its response was lost: ${error.message}`, {
+        cause: error,
+        advice: readBack,
+      });
+    }
+    throw new Unreachable(`${name.request}: ${error.message}; nothing was sent`, {
+      cause: error,
+      advice: adviceFor(error),
+    });
+  }
+  return checkedOutcome(response, request, name, context.clock.now());
+}
+
+/**
+ * Returns the error for a failed deletion. After a conflict the server has decided, so if `readUser` still finds the user, the
+ * deletion was refused. Any other error is returned as it is.
+ */
+async function deletionErrorOf(error: unknown, readUser: () => Promise<Response>): Promise<unknown> {
+  if (!(error instanceof WriteOutcomeUnknown) || error.response?.status !== conflict) return error;
+  try {
+    // A response from a cache may be older than the deletion.
+    const { ageMs = 0 } = await readUser();
+    if (ageMs > 0) return error;
+  } catch {
+    return error;
+  }
+  return new RefusedInput(`${error.message}; the user is still there`, conflict, problemsIn(error.response.body), {
+    response: error.response,
+    advice: "The words are the server's own. Orders and punishments forbid a deletion that is not forced.",
+  });
+}
+
+/** Returns the response to a write if it succeeded; throws the error of any other outcome. */
+function checkedOutcome(response: HttpResponse, request: HttpRequest, name: RequestName, now: number): Response {
+  const { status } = response;
+  if (status >= 200 && status <= 299) return checkedSuccess(response, request, name);
+  if (movedStatuses.has(status)) throw redirectError(response, name);
+  const waitMs = requestedWaitOf(response.headers, now);
+  // Only Retry-After counts for a 503: a server may send X-RateLimit-Reset with every response.
+  const isPutOff = status === 503 && retryAfterOf(response.headers, now) !== undefined && isFromTheApi(response);
+  if (status === 429 || isPutOff) throw refusalOf(response, name, '; nothing was done', waitMs);
+  if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
+    const words = wordsOf(response, name.redact);
+    throw new WriteOutcomeUnknown(`${name.request} returned ${status}${words}`, {
+      response: responseOf(response),
+      advice: readBack,
+    });
+  }
+  throw refusalOf(response, name);
+}
+
+/** Whether the body is the API's JSON. A web page is from a proxy, which may ask to come back while the server still works. */
+function isFromTheApi(response: HttpResponse): boolean {
+  try {
+    bodyOf(response);
+    return true;
+  } catch (error) {
+    if (!(error instanceof UnreadableResponse)) throw error;
+    return error.kind === 'refused';
+  }
+}
+
+/** Returns the user in the response if it is not the one that was written to: then something has mixed up two requests. */
+function otherUserIn(body: unknown, { path }: HttpRequest): RecordKey | undefined {
+  const user = /\/users\/(\d+)/.exec(path)?.[1];
+  const record = recordIn(body);
+  if (user === undefined || record === undefined || !('username' in record)) return undefined;
+  const id = recordKey(record);
+  return String(id) === user ? undefined : id;
+}
+
+function checkedSuccess(response: HttpResponse, request: HttpRequest, name: RequestName): Response {
+  if (response.status === 204 && response.body === '') return responseOf(response);
+  try {
+    const other = otherUserIn(bodyOf(response), request);
+    if (other !== undefined) throw new UnreadableResponse(`the response is about user ${other}`);
+  } catch (error) {
+    if (!(error instanceof UnreadableResponse)) throw error;
+    const options = { response: responseOf(response) };
+    if (error.kind === 'refused') {
+      const problems = error.problems.map(name.redact);
+      const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
+      throw new RefusedInput(`${name.request} was refused${words}`, response.status, problems, {
+        ...options,
+        advice: "The words are the server's own. Correct what was sent.",
+      });
+    }
+    throw new WriteOutcomeUnknown(`${name.request} returned ${response.status}, but ${error.message}`, {
+      ...options,
+      advice: readBack,
+    });
+  }
   return responseOf(response);
 }

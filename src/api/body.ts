@@ -1,0 +1,188 @@
+/**
+ * Parses bodies without changing a number: one that a double cannot hold becomes a bigint or stays text. Says why a body is
+ * none, and what the server says in it. Section "Errors" of docs/api.md.
+ */
+import { Big } from 'big.js';
+import { isRecord } from '../model/records.ts';
+import { shortLine } from '../model/text.ts';
+import { headerText } from './headers.ts';
+import type { HttpResponse } from './http.ts';
+
+/** A response as far as its body matters. */
+type Given = Pick<HttpResponse, 'body' | 'headers'>;
+
+/**
+ * A 2xx without a usable body. A read is retried; the outcome of a write is unknown. `web-page`: probably not from the API.
+ * `refused`: the server refuses under a status of success. `wrong-page`: another page than the requested one. `foreign`: the
+ * records of another list.
+ */
+export class UnreadableResponse extends Error {
+  override readonly name = 'UnreadableResponse';
+  readonly kind: 'malformed' | 'web-page' | 'refused' | 'wrong-page' | 'foreign';
+  /** The server's words if it refused. */
+  readonly problems: readonly string[];
+
+  constructor(message: string, kind: UnreadableResponse['kind'] = 'malformed', problems: readonly string[] = []) {
+    super(message);
+    this.kind = kind;
+    this.problems = problems;
+  }
+}
+
+/** Whether the body is a web page. Its first characters decide; the content type counts only if they are neither JSON nor HTML. */
+export function isHtml({ body, headers }: Given): boolean {
+  const start = body.slice(0, 256).trimStart();
+  if (start === '' || start.startsWith('{') || start.startsWith('[')) return false;
+  return start.startsWith('<') || (headerText(headers, 'content-type') ?? '').toLowerCase().startsWith('text/html');
+}
+
+/**
+ * Parses the body of a response that should have one. Throws an UnreadableResponse if it is empty, a web page, cut off, not
+ * JSON, nested too deeply, or a refusal under a status of success.
+ */
+export function bodyOf(response: Given): unknown {
+  if (response.body === '') throw new UnreadableResponse('the response is empty');
+  if (isHtml(response)) throw new UnreadableResponse('the response is a web page', 'web-page');
+  let body: unknown;
+  try {
+    body = parseExactly(response.body);
+  } catch (error) {
+    // The parser's call stack overflowed.
+    if (error instanceof RangeError) throw tooDeep();
+    // The parser's own message quotes the body, which may hold anything.
+    throw new UnreadableResponse('the response is not whole, or not JSON');
+  }
+  if (isTooDeep(body)) throw tooDeep();
+  if (isRecord(body) && body['success'] === false)
+    throw new UnreadableResponse('the server reports a failure', 'refused', problemsIn(body));
+  return body;
+}
+
+function tooDeep(): UnreadableResponse {
+  return new UnreadableResponse('the response is nested more than 1,000 levels deep');
+}
+
+function textsIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  return typeof value === 'string' || typeof value === 'number' ? [String(value)] : [];
+}
+
+/**
+ * Returns the texts of an error body: `{"success": false, "errors": ["…"]}` or
+ * `{"message": "…", "errors": {"field": ["…"]}}`. Each is cut at 500 characters.
+ */
+export function problemsIn(body: unknown): string[] {
+  if (!isRecord(body)) return [];
+  const { message, errors, error } = body;
+  const fields = isRecord(errors)
+    ? Object.entries(errors).flatMap(([field, texts]) => textsIn(texts).map((text) => `${field}: ${text}`))
+    : textsIn(errors);
+  const problems = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
+  return problems.filter((text) => text !== '').map(shortLine);
+}
+
+/** Returns what an error response says: a body of neither shape as it stands, unless it is a web page. */
+export function problemsOf(response: Given): string[] {
+  if (response.body === '' || isHtml(response)) return [];
+  const problems = problemsIn(parsedOrText(response.body));
+  return problems.length > 0 ? problems : [shortLine(response.body)];
+}
+
+/** Returns the parsed JSON, or the text if it is not JSON. */
+export function parsedOrText(body: string): unknown {
+  try {
+    return parseExactly(body);
+  } catch {
+    return body;
+  }
+}
+
+/** A record as it came, with documented and any other keys. Integers beyond 2^53 are bigints. */
+export type ApiRecord = Readonly<Record<string, unknown>>;
+
+/**
+ * Returns the record in a response about a single user: the body itself, or its `data` or `user`, since the API's reference
+ * does not show these bodies. Undefined if none of them is an object with an `id`.
+ */
+export function recordIn(body: unknown): ApiRecord | undefined {
+  if (!isRecord(body)) return undefined;
+  return [body, body['data'], body['user']].filter(isRecord).find((each) => each['id'] !== undefined);
+}
+
+/** Longer numbers stay text: calculating with ten million digits takes a minute. */
+const maxDigits = 1_000;
+
+/** Returns a number as a double if that is exact, else as a bigint if it is an integer, else as its text. */
+function exactValue(value: number, source: string): number | bigint | string {
+  if (source.length > maxDigits) return source;
+  if (/^-?\d+$/.test(source)) return Number.isSafeInteger(value) ? value : BigInt(source);
+  return Number.isFinite(value) && new Big(source).eq(new Big(String(value))) ? value : source;
+}
+
+type ReviverWithSource = (key: string, value: unknown, context?: { readonly source?: string }) => unknown;
+
+const reviveExactly: ReviverWithSource = (_, value, context) =>
+  typeof value === 'number' && context?.source !== undefined ? exactValue(value, context.source) : value;
+
+/**
+ * Parses a body. Integers beyond 2^53 become bigints, and decimals that a double would change stay text. The slow parser
+ * that this takes runs only if the text may hold such a number. Throws a SyntaxError if the body is not JSON.
+ */
+export function parseExactly(text: string): unknown {
+  if (!hasLongNumber(text) && !longExponent.test(text)) return JSON.parse(text) as unknown;
+  return JSON.parse(text, reviveExactly as Parameters<typeof JSON.parse>[1]) as unknown;
+}
+
+/** A number with an exponent of three digits, which may be beyond the range of a double. */
+const longExponent = /[:,[\s]-?\d[\d.]*e[+-]?\d{3}/i;
+/** From this many digits and points in a row, a number may not fit into a double; 15 digits always do. */
+const longRun = 16;
+
+/**
+ * Whether the text has 16 digits or points in a row anywhere. Such a run covers one of every 16 positions, so it is enough
+ * to look at those, in a sixteenth of the time.
+ */
+function hasLongNumber(text: string): boolean {
+  for (let at = longRun - 1; at < text.length; at += longRun) {
+    if (!isNumeric(text, at)) continue;
+    let [first, last] = [at, at];
+    while (first > 0 && isNumeric(text, first - 1)) first -= 1;
+    while (isNumeric(text, last + 1)) last += 1;
+    if (last - first + 1 >= longRun) return true;
+  }
+  return false;
+}
+
+/** Whether a digit or a point is there. */
+function isNumeric(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return (code >= 0x30 && code <= 0x39) || code === 0x2e;
+}
+
+/** Returns a value that `JSON.stringify` writes in exactly these digits. Throws a SyntaxError if the text is not valid JSON. */
+export function exactNumber(text: string): object {
+  return JSON.rawJSON(text) as object;
+}
+
+/** Writes JSON, with bigints as plain numbers. */
+export function stringifyExactly(value: unknown, indent?: number): string {
+  const replace = (_: string, each: unknown) => (typeof each === 'bigint' ? exactNumber(String(each)) : each);
+  return JSON.stringify(value, replace, indent);
+}
+
+/** SQLite reads JSON of at most a thousand levels; `JSON.stringify` overflows its stack at some thousands. */
+const maxLevels = 1_000;
+
+/** Whether arrays and objects are nested too deeply to be stored. Takes a tenth of the time of parsing a page. */
+function isTooDeep(parsed: unknown, levels = maxLevels): boolean {
+  if (typeof parsed !== 'object' || parsed === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(parsed)) return parsed.some((each) => isTooDeep(each, levels - 1));
+  // Not Object.values: making the list would take twice as long as looking at the values.
+  const record = parsed as Readonly<Record<string, unknown>>;
+  for (const name in record) {
+    const value = record[name];
+    if (typeof value === 'object' && isTooDeep(value, levels - 1)) return true;
+  }
+  return false;
+}

@@ -180,7 +180,7 @@ export function openGate(options: GateOptions): Gate {
 type End = Readonly<Record<'now' | 'time' | 'sentAt' | 'underWay', number>>;
 
 const firstConcurrency = 4;
-/** Good responses needed to allow one more at once: growing slowly, few requests overrun a limit that nobody announced. */
+/** Good responses needed to allow one more at once after trouble: growing slowly, few requests overrun what the server bears. */
 const responsesPerStep = 8;
 /** First and longest pause after a refusal that names none, and by how much it grows while nothing is accepted. */
 const firstPauseMs = 250;
@@ -192,7 +192,7 @@ const leastWaitMs = 50;
 const latenessMs = 5;
 /** By which share the rate grows with each accepted request, at first and at last: each refusal makes it more certain. */
 const firstGrowth = 1 / 16;
-const lastGrowth = 1 / 1_024;
+const lastGrowth = 1 / 2_048;
 /** A rate somewhat below what was measured is refused far less often. */
 const safeShare = 0.96;
 /** A server may name any time. After an hour, a request shows whether the refusal still holds. */
@@ -214,7 +214,7 @@ class Pace {
   #closedUntil = -Infinity;
   /** Refusals of requests that were sent before belong to this one. */
   #refusedAt = -Infinity;
-  /** Since when requests are counted: the first one, then the last refusal. */
+  /** Since when requests are counted: the first one, then the last refusal with half of its wait, for some limits count it. */
   #since: number | undefined;
   #accepted = 0;
   #pauseMs = 0;
@@ -259,8 +259,10 @@ class Pace {
     if ((outcome.kind === 'timeout' || status === 429 || status === 503) && end.sentAt > this.#halvedAt) {
       this.#allowed = Math.max(1, this.#allowed / 2);
       this.#halvedAt = end.now;
-    } else if (status !== undefined && status < 400)
-      this.#allowed = Math.min(this.#concurrency, this.#allowed + 1 / responsesPerStep);
+    } else if (status !== undefined && status < 400) {
+      const step = this.#halvedAt === -Infinity ? 1 : 1 / responsesPerStep;
+      this.#allowed = Math.min(this.#concurrency, this.#allowed + step);
+    }
     if (outcome.kind === 'response') this.#responded(outcome, end);
   }
 
@@ -287,12 +289,12 @@ class Pace {
     if (sentAt > this.#refusedAt) {
       this.#learn(now - (this.#since ?? now));
       this.#left = { requests: Infinity, asOf: now, until: Infinity };
-      this.#since = now;
       this.#accepted = 0;
       this.#isProbing = true;
       this.#refusedAt = now;
     }
     this.#closedUntil = Math.max(this.#closedUntil, now + Math.max(waitMs ?? this.#pauseMs, leastWaitMs));
+    this.#since = (this.#refusedAt + this.#closedUntil) / 2;
   }
 
   #learn(ms: number): void {
@@ -304,7 +306,7 @@ class Pace {
     // A bucket loses what does not fit into it while nobody asks, so the truth is between the two, and nearer to the lower one.
     const between = measured ** 0.8 * this.#rate ** 0.2;
     this.#rate = this.#rate === Infinity ? measured : safeShare * Math.min(this.#rate, between);
-    this.#growth = Math.max(lastGrowth, this.#growth / 4);
+    this.#growth = Math.max(lastGrowth, this.#growth / 3);
     this.#pauseMs = Math.max(firstPauseMs, Math.min(secondMs, 1 / this.#rate));
   }
 }

@@ -91,10 +91,14 @@ test.each([-hourMs, hourMs])('a clock that is set by %i ms does not change waits
   expect(await waitedFor(good)).toBe(7_000);
 });
 
-test('concurrency grows by one per few good responses, up to the configured limit', async () => {
+test('concurrency grows by one per good response, up to the configured limit, and slowly after trouble', async () => {
+  const troubled = gateOf();
+  await use(troubled.gate, { kind: 'timeout' });
+  await use(troubled.gate, good, 8);
+  expect(troubled.gate.allowed()).toBe(3);
   const { gate } = gateOf({ concurrency: 6 });
   expect(gate.allowed()).toBe(4);
-  await use(gate, good, 100);
+  await use(gate, good, 2);
   expect(gate.allowed()).toBe(6);
   const passes = await Promise.all(Array.from({ length: 6 }, () => gate.enter()));
   let further = false;

@@ -12,14 +12,14 @@ import {
 } from '../model/errors.ts';
 import { shortLine } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
-import { isHtml, parsedOrText, problemsOf } from './body.ts';
+import { isHtml, parsedOrText, problemsOf, type UnreadableResponse } from './body.ts';
 import { headerText, whenOf } from './headers.ts';
 import type { HttpResponse, Redact } from './http.ts';
 import type { TransportError } from './transport.ts';
 
 /**
- * What the server sent, as it came. Errors hold it as a hidden property, so that nobody prints or logs it with them: it may
- * contain anything, even the key.
+ * What the server sent, as it came. Errors hold it as a property that is not enumerable, so that nobody prints or logs it with
+ * them: it may contain anything, even the key.
  */
 export interface Response {
   readonly status: number;
@@ -34,9 +34,12 @@ interface ApiErrorOptions extends ErrorOptions {
   readonly response?: Response | undefined;
   /** Whether the server may be able to give the same records in smaller pages. */
   readonly smallerMayHelp?: boolean;
+  /** How long the server says to wait, ms. */
+  readonly waitMs?: number | undefined;
+  /** Whether another page came than the requested one. */
+  readonly isWrongPage?: boolean;
 }
 
-/** Sets `response` as a property that is not enumerable, so that neither printing nor logging the error shows it. */
 function hide(error: Error, { response }: ApiErrorOptions): void {
   Object.defineProperty(error, 'response', { value: response });
 }
@@ -83,7 +86,7 @@ export class RefusedInput extends UsageError {
   declare readonly response: Response | undefined;
 
   constructor(message: string, status: number, problems: readonly string[], options: ApiErrorOptions = {}) {
-    super(message, options);
+    super(message, { advice: "The words are the server's own. Correct what was sent.", ...options });
     this.status = status;
     this.problems = problems;
     hide(this, options);
@@ -95,17 +98,11 @@ export class ServerFailed extends ReadFailed {
   override readonly name = 'ServerFailed';
   /** The status of the last try. */
   readonly status: number;
-  /** How long the server says to wait, ms. */
   readonly waitMs: number | undefined;
-  /** Whether another page came than the requested one. */
   readonly isWrongPage: boolean;
   declare readonly response: Response | undefined;
 
-  constructor(
-    message: string,
-    status: number,
-    options: ApiErrorOptions & { readonly waitMs?: number | undefined; readonly isWrongPage?: boolean } = {},
-  ) {
+  constructor(message: string, status: number, options: ApiErrorOptions = {}) {
     super(message, options);
     this.status = status;
     this.waitMs = options.waitMs;
@@ -134,6 +131,17 @@ export class PageTooLarge extends ReadFailed {
   override readonly name = 'PageTooLarge';
 }
 
+/** A write was sent, and its response was lost or does not say what happened. */
+export class WriteOutcomeUnknown extends OutcomeUnknownError {
+  override readonly name = 'WriteOutcomeUnknown';
+  declare readonly response: Response | undefined;
+
+  constructor(message: string, options: ApiErrorOptions = {}) {
+    super(message, { advice: 'It may have been done. Read the user back before you send it again.', ...options });
+    hide(this, options);
+  }
+}
+
 /** Whether the server could not make the page, or it was too large to read: smaller pages may work. */
 export function isPageFailure(error: unknown): error is ReadFailed {
   return error instanceof ReadFailed && error.smallerMayHelp;
@@ -145,17 +153,6 @@ export function isNoPage(error: unknown): error is Error {
   return error instanceof RefusedInput || error instanceof NotFound || isPageFailure(error);
 }
 
-/** A write was sent, and its response was lost or does not say what happened. */
-export class WriteOutcomeUnknown extends OutcomeUnknownError {
-  override readonly name = 'WriteOutcomeUnknown';
-  declare readonly response: Response | undefined;
-
-  constructor(message: string, options: ApiErrorOptions = {}) {
-    super(message, options);
-    hide(this, options);
-  }
-}
-
 /** What an error needs to name the request. */
 export interface RequestName {
   /** `GET https://panel.example.com/api/v1/users?page=2` */
@@ -163,10 +160,10 @@ export interface RequestName {
   readonly redact: Redact;
 }
 
+const baseUrl = 'the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url)';
 const keyAdvice =
   'Check ADMIN_MIRROR_API_KEY or the key file, that the key is for this server, and what the key is allowed to do.';
-const addressAdvice =
-  'Check the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url): the server that has /api/v1, without /api/v1.';
+const addressAdvice = `Check ${baseUrl}: the server that has /api/v1, without /api/v1.`;
 
 /** Returns the response as it came, with its body parsed if it is JSON. */
 export function responseOf(response: HttpResponse): Response {
@@ -195,12 +192,9 @@ export function redirectError(response: HttpResponse, { request, redact }: Reque
   });
 }
 
-/** The error for a web page instead of a response. */
-export function webPageError({ request }: RequestName, tries: string): NotTheApi {
-  return new NotTheApi(`${request} returned a web page instead of JSON${tries}`, {
-    advice: addressAdvice,
-    smallerMayHelp: true,
-  });
+function webPageError({ request }: RequestName, tries: string): NotTheApi {
+  const options = { advice: addressAdvice, smallerMayHelp: true };
+  return new NotTheApi(`${request} returned a web page instead of JSON${tries}`, options);
 }
 
 /** The error for any status except 2xx. `tries`, for the message, says how often was tried. */
@@ -222,12 +216,9 @@ export function refusalOf(response: HttpResponse, name: RequestName, tries = '',
     const advice = /\/users\/\d/.test(request) ? 'Check the id.' : addressAdvice;
     return new NotFound(`${request}: not found (404)${words}`, { ...options, advice });
   }
-  if (status < 500 && status !== 408 && status !== 425 && status !== 429) {
+  if (status < 500 && ![408, 425, 429].includes(status)) {
     const problems = problemsOf(response).map(redact);
-    return new RefusedInput(`${request} was refused (${status})${words}`, status, problems, {
-      ...options,
-      advice: "The words are the server's own. Correct what was sent.",
-    });
+    return new RefusedInput(`${request} was refused (${status})${words}`, status, problems, options);
   }
   const requested = waitMs === undefined ? '' : `; it says to wait ${Math.ceil(waitMs / secondMs)} s`;
   return new ServerFailed(`${request} failed (${status})${words}${tries}${requested}`, status, {
@@ -239,12 +230,47 @@ export function refusalOf(response: HttpResponse, name: RequestName, tries = '',
   });
 }
 
+/** The error of a read if no whole response came. */
+export function lostError(error: TransportError, { request }: RequestName, tries: string): Error {
+  const text = `${request}: ${error.message}${tries}`;
+  if (error.fault === 'too-large') {
+    const advice = request.includes('paginate=')
+      ? 'Request smaller pages (--paginate, api.page_size).'
+      : 'No record is that large: report it to whoever runs the server.';
+    return new PageTooLarge(text, { cause: error, smallerMayHelp: true, advice });
+  }
+  const smallerMayHelp = ['timeout', 'reset', 'protocol'].includes(error.fault);
+  return new Unreachable(text, { cause: error, advice: adviceFor(error), smallerMayHelp });
+}
+
+/** The error of a read whose 2xx has no usable body. */
+export function unreadableError(
+  error: UnreadableResponse,
+  response: HttpResponse,
+  name: RequestName,
+  tries: string,
+): Error {
+  if (error.kind === 'web-page') return webPageError(name, tries);
+  if (error.kind === 'foreign') {
+    return new ForeignRecords(`${name.request}: ${error.message}${tries}`, {
+      advice: 'Nothing of it was kept. A route or a cache of the server is wrong: report it to whoever runs it.',
+    });
+  }
+  const words = error.problems.length === 0 ? '' : `: ${name.redact(error.problems.join('; '))}`;
+  const isWrongPage = error.kind === 'wrong-page';
+  return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, response.status, {
+    response: responseOf(response),
+    smallerMayHelp: !isWrongPage,
+    isWrongPage,
+    advice: 'The server has trouble, or is not the API that is expected: try again later.',
+  });
+}
+
 /** Returns what the operator can do about the error. */
 export function adviceFor({ fault, message }: TransportError): string {
-  const address = 'the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url)';
   if (fault !== 'tls') {
     return (
-      `Check ${address}, that the server is running, and that it can be reached from this machine; ` +
+      `Check ${baseUrl}, that the server is running, and that it can be reached from this machine; ` +
       '`admin-mirror doctor` shows the proxy, where one is used.'
     );
   }
@@ -254,5 +280,5 @@ export function adviceFor({ fault, message }: TransportError): string {
   if (/SELF_SIGNED|UNABLE_TO_/.test(message)) {
     return 'If you trust it, name the file (PEM) of the certificate that it is signed with, or its own if it is self-signed, in network.ca_file or ADMIN_MIRROR_CA_FILE.';
   }
-  return `Check ${address}: its name and its port.`;
+  return `Check ${baseUrl}: its name and its port.`;
 }

@@ -3,13 +3,13 @@
  * makes every page fail: as smaller pages, down to the single record. Also walks forward over every page of a list, for
  * output that does not need the certainty of a mirror. Section "Requests" of docs/architecture.md.
  */
-import { counted } from '../model/text.ts';
-import type { ListPage, Page, Unreadable } from './lists.ts';
-import type { Patience } from './retry.ts';
-import { isPageFailure, ServerFailed } from './errors.ts';
+import { afterPart, IncompleteError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { afterPart, IncompleteError } from '../model/errors.ts';
+import { counted } from '../model/text.ts';
+import { isPageFailure, ServerFailed } from './errors.ts';
+import type { ListPage, Page, Unreadable } from './lists.ts';
+import type { Patience } from './retry.ts';
 
 /** How to read pages of a list, whatever becomes of their records. */
 export interface PageReading<P extends ListPage> {
@@ -51,11 +51,6 @@ const success = 200;
 const once = { pageAttempts: 1 };
 const twice = { pageAttempts: 2 };
 
-/** Few tries where failures last, for they only cost time. */
-function usual(reach: Reach): Patience | undefined {
-  return reach.lasting ? twice : undefined;
-}
-
 /**
  * Reads the page, in parts if the host cannot make it whole. Throws what `requestOne` throws if the list itself fails, or if too
  * much of it has failed.
@@ -66,25 +61,21 @@ export async function readPage<P extends ListPage>(
   size: number,
   reach: Reach,
 ): Promise<InParts<P>> {
-  if (size > reach.size) return new PageInParts(reading, reach, number, size).read();
+  const parts = new PageInParts(reading, reach, number, size);
+  // Few tries where failures last, for they only cost time.
+  const patience = reach.lasting ? twice : undefined;
+  if (size > reach.size) {
+    await parts.split(number, size, patience);
+    return parts.joined();
+  }
   try {
-    return await reading.requestOne(number, size, usual(reach));
+    return await reading.requestOne(number, size, patience);
   } catch (error) {
     if (!isPageFailure(error)) throw error;
-    return new PageInParts(reading, reach, number, size).read(error);
+    await parts.failed(number, size, error);
+    return parts.joined();
   }
 }
-
-/** Describes the records for a message: how many they are, their places in the list, and the server's words for the first. */
-export function describeUnreadable(unreadable: readonly Unreadable[]): string {
-  const inOrder = unreadable.toSorted((a, b) => a.place - b.place);
-  const places = inOrder.map(({ place }) => place);
-  const shown = `${places.slice(0, maxPlacesShown).join(', ')}${places.length > maxPlacesShown ? ', …' : ''}`;
-  const what = counted(unreadable.length, 'record cannot be read, number', 'records cannot be read, numbers');
-  return `${what} ${shown} of the list: ${inOrder[0]?.problem ?? ''}`;
-}
-
-const maxPlacesShown = 5;
 
 /** One page, read in pages of sizes that divide its own, so that no record of another page comes with them. */
 class PageInParts<P extends ListPage> {
@@ -104,17 +95,15 @@ class PageInParts<P extends ListPage> {
     this.#size = size;
   }
 
-  /** @param failure how the whole page failed; undefined if it was not requested */
-  async read(failure?: Error): Promise<InParts<P>> {
-    const [number, size] = [this.#number, this.#size];
-    await (failure === undefined ? this.#split(number, size, usual(this.#reach)) : this.#failed(number, size, failure));
-    const last = this.#last ?? (await this.#findSomePage(failure));
+  joined(): InParts<P> {
     const { join } = this.#reading;
+    const last = this.#last;
+    if (last === undefined) throw new Error('no part of the page was read');
     return {
       ...join(last, this.#parts.toReversed()),
-      page: number,
-      perPage: size,
-      lastPage: Math.max(1, Math.ceil(last.total / size)),
+      page: this.#number,
+      perPage: this.#size,
+      lastPage: Math.max(1, Math.ceil(last.total / this.#size)),
       parts: this.#parts.length > 0 ? this.#parts : [join(last, [])],
       // Others were deleted meanwhile.
       unreadable: this.#unreadable.filter(({ place }) => place <= last.total),
@@ -122,7 +111,7 @@ class PageInParts<P extends ListPage> {
   }
 
   /** Reads the page of that size in its parts, from the last to the first: walks go backward. Returns whether all records came. */
-  async #split(number: number, size: number, patience?: Patience): Promise<boolean> {
+  async split(number: number, size: number, patience: Patience | undefined): Promise<boolean> {
     const factor = smallestFactor(size);
     let isWhole = true;
     for (let part = number * factor; part > (number - 1) * factor; part -= 1) {
@@ -131,24 +120,27 @@ class PageInParts<P extends ListPage> {
     return isWhole;
   }
 
-  async #readPart(number: number, size: number, patience?: Patience): Promise<boolean> {
+  async #readPart(number: number, size: number, patience: Patience | undefined): Promise<boolean> {
     const isBehind = (number - 1) * size >= (this.#last?.total ?? Infinity);
-    if (size > this.#reach.size && !isBehind) return this.#split(number, size, patience);
+    if (size > this.#reach.size && !isBehind) return this.split(number, size, patience);
     try {
       const page = await this.#reading.requestOne(number, size, patience);
-      if (page.perPage !== size) throw otherSize(size, page.perPage);
+      if (page.perPage !== size) {
+        const problem = `pages of ${counted(size, 'record')} were requested, and pages of ${page.perPage} came`;
+        throw new ServerFailed(problem, success);
+      }
       this.#last = page;
       if (this.#reading.count(page) > 0) this.#parts.push(page);
       return true;
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       // Some servers fail behind the end of a list. Others may show records there, which contradict the total.
-      return isBehind || this.#failed(number, size, error);
+      return isBehind || this.failed(number, size, error);
     }
   }
 
   /** Reads a page that failed in its parts, or notes its only record as unreadable. Returns whether all records came. */
-  async #failed(number: number, size: number, failure: Error): Promise<boolean> {
+  async failed(number: number, size: number, failure: Error): Promise<boolean> {
     const reach = this.#reach;
     reach.failuresLeft -= 1;
     if (reach.failuresLeft < 0) throw failure;
@@ -159,50 +151,48 @@ class PageInParts<P extends ListPage> {
       this.#unreadable.push({ place: number, problem: failure.message });
       return false;
     }
-    const isWhole = await this.#split(number, size, twice);
+    const isWhole = await this.split(number, size, twice);
     const smaller = size / smallestFactor(size);
-    // A page with few records says nothing about the size that the host can make.
+    // A page with few records says nothing about the size that the host can make, nor does one whose neighbour comes: its failure
+    // was one of a moment, of its number or of its records.
     const isMostlyFull = this.#last.total > (number - 1 / 2) * size;
-    if (isWhole && isMostlyFull && smaller < reach.size && !(await this.#comes(Math.max(1, number - 1), size))) {
-      reach.size = Math.min(reach.size, smaller);
+    if (isWhole && isMostlyFull && smaller < reach.size) {
+      const neighbour = await this.#reading.requestOne(Math.max(1, number - 1), size, twice).catch(noPage);
+      if (neighbour === undefined) reach.size = Math.min(reach.size, smaller);
     }
     return isWhole;
   }
 
-  /** Whether that page comes: then the failure of another was one of a moment, of its number, or of its records. */
-  async #comes(number: number, size: number): Promise<boolean> {
-    try {
-      await this.#reading.requestOne(number, size, twice);
-      return true;
-    } catch (error) {
-      if (!isPageFailure(error)) throw error;
-      return false;
-    }
-  }
-
   /** Requests a single record of the list, to show that the list itself does not fail. If none comes, throws `failure`. */
-  async #findSomePage(failure: unknown): Promise<P> {
+  async #findSomePage(failure: Error): Promise<P> {
+    const { requestOne } = this.#reading;
     // If the first record of the list cannot be read, the place behind the page shows another record or the list's end.
-    for (const number of [1, this.#number * this.#size + 1]) {
-      try {
-        return await this.#reading.requestOne(number, 1, once);
-      } catch (error) {
-        if (!isPageFailure(error)) throw error;
-      }
-    }
-    throw failure;
+    const behind = this.#number * this.#size + 1;
+    const page = (await requestOne(1, 1, once).catch(noPage)) ?? (await requestOne(behind, 1, once).catch(noPage));
+    if (page === undefined) throw failure;
+    return page;
   }
 }
 
-function otherSize(requested: number, came: number): ServerFailed {
-  const problem = `pages of ${counted(requested, 'record')} were requested, and pages of ${came} came`;
-  return new ServerFailed(problem, success);
+function noPage(error: unknown): undefined {
+  if (!isPageFailure(error)) throw error;
 }
 
 /** Returns the smallest prime factor. */
 function smallestFactor(size: number): number {
   for (let factor = 2; factor * factor <= size; factor += 1) if (size % factor === 0) return factor;
   return size;
+}
+
+const maxPlacesShown = 5;
+
+/** Describes the records for a message: how many they are, their places in the list, and the server's words for the first. */
+export function describeUnreadable(unreadable: readonly Unreadable[]): string {
+  const inOrder = unreadable.toSorted((a, b) => a.place - b.place);
+  const shown = inOrder.slice(0, maxPlacesShown).map(({ place }) => place);
+  const places = `${shown.join(', ')}${inOrder.length > maxPlacesShown ? ', …' : ''}`;
+  const what = counted(inOrder.length, 'record cannot be read, number', 'records cannot be read, numbers');
+  return `${what} ${places} of the list: ${inOrder[0]?.problem ?? ''}`;
 }
 
 interface Walk {
@@ -214,9 +204,8 @@ interface Walk {
 
 /**
  * Yields the pages from `first` to the last that the server has by then. Each record comes once by its `id`; one without an
- * id comes as often as the server gives it. A page that the server cannot make is read in smaller ones. If records are left
- * that no page shows, throws an IncompleteError after all other records; if a later page than the first fails, throws the
- * error as one that came after part of the output.
+ * id comes as often as the server gives it. If records are left that no page shows, throws an IncompleteError after all other
+ * records; if a later page than the first fails, throws the error as one that came after part of the output.
  */
 export async function* walkPages(
   requestOne: RequestPage,
@@ -224,13 +213,12 @@ export async function* walkPages(
 ): AsyncGenerator<Page> {
   const seen = new Set<unknown>();
   const reading = readingRecords(requestOne);
-  let size = pageSize;
-  let number = first;
-  let total: number | undefined;
-  let warned = false;
   const reach = new Reach();
   const unreadable: Unreadable[] = [];
-  for (;;) {
+  let size = pageSize;
+  let total: number | undefined;
+  let warned = false;
+  for (let number = first; ; number += 1) {
     const page = await readPage(reading, number, size, reach).catch((error: unknown) => {
       throw number === first ? error : afterPart(error);
     });
@@ -242,9 +230,8 @@ export async function* walkPages(
     total = page.total;
     // The server may use another page size than requested; the next page follows in its size.
     size = page.perPage;
-    yield { ...page, records: page.records.filter((record) => isNew(record['id'], seen)) };
+    yield { ...page, records: page.records.filter(({ id }) => isNew(id, seen)) };
     if (number >= page.lastPage || (page.records.length === 0 && page.unreadable === undefined)) break;
-    number += 1;
   }
   if (unreadable.length === 0) return;
   throw new IncompleteError(describeUnreadable(unreadable), { advice: `All other ${resource} were given.` });
@@ -252,7 +239,5 @@ export async function* walkPages(
 
 function isNew(id: unknown, seen: Set<unknown>): boolean {
   if (id === undefined || id === null) return true;
-  if (seen.has(id)) return false;
-  seen.add(id);
-  return true;
+  return !seen.has(id) && seen.add(id) !== undefined;
 }

@@ -17,7 +17,7 @@ import {
 import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import { bodyOf, exactNumber, problemsIn, recordIn, UnreadableResponse } from './body.ts';
+import { bodyOf, exactNumber, isHtml, parsedOrText, problemsIn, recordIn, UnreadableResponse } from './body.ts';
 import {
   adviceFor,
   isRedirect,
@@ -197,68 +197,43 @@ function checkServer({ baseUrl, key }: ClientOptions): void {
   }
 }
 
-/** Returns the id. Throws a UsageError if it is none: lists may show ids that can be read, but not written to. */
-function checkedId<Id extends RecordKey>(user: Id, use: 'read' | 'written'): Id {
-  const isWhole = typeof user === 'bigint' || Number.isSafeInteger(user);
-  if (isWhole && (use === 'read' || user > 0)) return user;
+/** Returns the operation's path. Throws a UsageError for an id that is none: lists may show ids that can be read, but not written to. */
+function pathFor(name: OperationName, user: RecordKey | undefined): string {
+  const operation = operationOf(name);
+  const isId = typeof user === 'bigint' || user === undefined || Number.isSafeInteger(user);
+  if (isId && (user === undefined || operation.method === 'GET' || user > 0)) return pathOf(operation, user);
   throw new UsageError(`${user} is not a user id`, { advice: 'An id is a whole number above 0.' });
 }
 
 /** Opens the client; nothing is sent before the first call. Throws a UsageError for an invalid address or key. */
 export function openClient(options: ClientOptions): Client {
   checkServer(options);
-  const { clock, elapsed = () => clock.now(), log, random = Math.random, sleep = realSleep } = options;
+  const { clock, elapsed = () => clock.now(), log, random = Math.random, sleep = realSleep, concurrency } = options;
   const { attempts, deadlineMs = defaultRetryLimits.deadlineMs } = options;
-  const limits: RetryLimits = { ...defaultRetryLimits, attempts, deadlineMs };
-  const maxBodyBytes =
-    options.maxBodyBytes ?? Math.min(largestBodyBytes, Math.floor(largestBodiesBytes / options.concurrency));
-  const http = openHttp({
-    baseUrl: options.baseUrl,
-    key: options.key,
-    userAgent: options.userAgent,
-    timeoutMs: options.timeoutMs,
-    maxBodyBytes,
-    connections: options.concurrency,
-    ...(options.network !== undefined && { network: options.network }),
-  });
-  const gate = openGate({
-    concurrency: options.concurrency,
-    requestsPerSecond: options.requestsPerSecond,
-    budget: options.budget,
-    maxWaitMs: Math.max(limits.deadlineMs, secondMs),
-    clock,
-    elapsed,
-    sleep,
-  });
+  const limits: RetryLimits = { attempts, deadlineMs };
+  const { maxBodyBytes = Math.min(largestBodyBytes, Math.floor(largestBodiesBytes / concurrency)) } = options;
+  const http = openHttp({ ...options, maxBodyBytes, connections: concurrency });
+  const gate = openGate({ ...options, maxWaitMs: Math.max(deadlineMs, secondMs), elapsed, sleep });
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const context = { http, gate, clock, elapsed, sleep, log, counters, endpointsRead: new Set<string>() };
 
-  const reading = (signal: AbortSignal | undefined, { mayRetry, ...patience }: Patience = {}) => ({
-    limits: { ...limits, ...patience },
-    random,
-    signal,
-    mayRetry,
-  });
+  const readPath = <T>(
+    path: string,
+    parse: (response: HttpResponse) => T,
+    signal: AbortSignal | undefined,
+    { mayRetry, ...patience }: Patience = {},
+  ): Promise<T> => read(context, path, parse, { limits: { ...limits, ...patience }, random, signal, mayRetry });
+  const get = (path: string, signal?: AbortSignal, patience?: Patience): Promise<Response> =>
+    readPath(path, checkedResponse, signal, patience);
+
   const listAs: Client['listAs'] = async (resource, requested, parse, signal, patience) =>
-    read(context, listPath(resource, requested), parse, reading(signal, patience));
+    readPath(listPath(resource, requested), parse, signal, patience);
   const list: Client['list'] = async (resource, requested = {}, signal, patience) =>
     listAs(resource, requested, (response) => pageOf(response, requested.page ?? 1, resource), signal, patience);
 
-  const get = (
-    name: OperationName,
-    user: RecordKey | undefined,
-    signal?: AbortSignal,
-    query = '',
-    patience?: Patience,
-  ): Promise<Response> => {
-    const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user, 'read'));
-    return read(context, `${path}${query}`, checkedResponse, reading(signal, patience));
-  };
-
   const sendExactly: Client['sendExactly'] = async (name, user, body, signal, mayBegin) => {
-    const operation = operationOf(name);
-    const path = pathOf(operation, user === undefined ? undefined : checkedId(user, 'written'));
-    return write(context, { method: operation.method, path, body, mayBegin }, signal);
+    const request = { method: operationOf(name).method, path: pathFor(name, user), body, mayBegin };
+    return write(context, request, signal);
   };
   const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Response> =>
     sendExactly(name, user, JSON.stringify(body), signal);
@@ -273,20 +248,20 @@ export function openClient(options: ClientOptions): Client {
         pageSize: requested.paginate ?? options.pageSize,
         log,
       }),
-    auth: async (signal, patience) => get('users.auth', undefined, signal, '', patience),
+    auth: async (signal, patience) => get(pathFor('users.auth', undefined), signal, patience),
     getUser: async (user, relations = [], signal, patience) => {
       const query = relations.map((each) => `${each}=1`).join('&');
-      return get('users.get', user, signal, query === '' ? '' : `?${query}`, patience);
+      return get(`${pathFor('users.get', user)}${query === '' ? '' : `?${query}`}`, signal, patience);
     },
-    orders: async (user, signal) => get('users.orders', user, signal),
-    payments: async (user, signal) => get('users.payments', user, signal),
+    orders: async (user, signal) => get(pathFor('users.orders', user), signal),
+    payments: async (user, signal) => get(pathFor('users.payments', user), signal),
     createUser: async (user, signal) => send('users.create', undefined, user, signal),
     updateUser: async (user, changes, signal) => send('users.update', user, changes, signal),
     deleteUser: async (user, { force } = {}, signal) => {
       try {
         return await send('users.delete', user, force === undefined ? {} : { force }, signal);
       } catch (error) {
-        throw await deletionErrorOf(error, () => get('users.get', user, signal));
+        throw await deletionErrorOf(error, () => get(pathFor('users.get', user), signal));
       }
     },
     updateBalance: async (user, { type, amount, description }, signal) =>
@@ -313,12 +288,11 @@ function checkedResponse(response: HttpResponse): Response {
   return responseOf(response);
 }
 
-const readBack = 'It may have been done. Read the user back before you send it again.';
 /** Besides 5xx, statuses after which a write may have been made: the server gave up waiting, or met a conflict. */
 const conflict = 409;
-const doubtful = new Set([408, conflict, 425]);
+const doubtful = [408, conflict, 425];
 /** Redirects that a server sends instead of acting. A 302 or 303 may be sent after the write was made. */
-const movedStatuses = new Set([301, 307, 308]);
+const movedStatuses = [301, 307, 308];
 
 /**
  * Sends the write once and returns the response as it came if the server reports success. Throws KeyRefused, NotFound or
@@ -334,66 +308,45 @@ async function write(context: RequestContext, request: HttpRequest, signal?: Abo
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
     if (error.sent) {
-      throw new WriteOutcomeUnknown(`${name.request} was sent and its response was lost: ${error.message}`, {
-        cause: error,
-        advice: readBack,
-      });
+      const text = `${name.request} was sent and its response was lost: ${error.message}`;
+      throw new WriteOutcomeUnknown(text, { cause: error });
     }
-    throw new Unreachable(`${name.request}: ${error.message}; nothing was sent`, {
-      cause: error,
-      advice: adviceFor(error),
-    });
+    const text = `${name.request}: ${error.message}; nothing was sent`;
+    throw new Unreachable(text, { cause: error, advice: adviceFor(error) });
   }
-  return checkedOutcome(response, request, name, context.clock.now());
+  const { status } = response;
+  if (status >= 200 && status <= 299) return checkedSuccess(response, request, name);
+  if (movedStatuses.includes(status)) throw redirectError(response, name);
+  const now = context.clock.now();
+  // Only Retry-After counts for a 503: a server may send X-RateLimit-Reset with every response.
+  const isPutOff = status === 503 && retryAfterOf(response.headers, now) !== undefined && isFromTheApi(response);
+  if (status === 429 || isPutOff)
+    throw refusalOf(response, name, '; nothing was done', requestedWaitOf(response.headers, now));
+  if (isRedirect(status) || status >= 500 || doubtful.includes(status)) {
+    const text = `${name.request} returned ${status}${wordsOf(response, name.redact)}`;
+    throw new WriteOutcomeUnknown(text, { response: responseOf(response) });
+  }
+  throw refusalOf(response, name);
 }
 
 /**
  * Returns the error for a failed deletion. After a conflict the server has decided, so if `readUser` still finds the user, the
  * deletion was refused. Any other error is returned as it is.
  */
-async function deletionErrorOf(error: unknown, readUser: () => Promise<Response>): Promise<unknown> {
-  if (!(error instanceof WriteOutcomeUnknown) || error.response?.status !== conflict) return error;
-  try {
-    // A response from a cache may be older than the deletion.
-    const { ageMs = 0 } = await readUser();
-    if (ageMs > 0) return error;
-  } catch {
-    return error;
-  }
-  return new RefusedInput(`${error.message}; the user is still there`, conflict, problemsIn(error.response.body), {
-    response: error.response,
+async function deletionErrorOf(failure: unknown, readUser: () => Promise<Response>): Promise<unknown> {
+  if (!(failure instanceof WriteOutcomeUnknown) || failure.response?.status !== conflict) return failure;
+  const user = await readUser().catch(() => undefined);
+  // A response from a cache may be older than the deletion.
+  if (user === undefined || (user.ageMs ?? 0) > 0) return failure;
+  return new RefusedInput(`${failure.message}; the user is still there`, conflict, problemsIn(failure.response.body), {
+    response: failure.response,
     advice: "The words are the server's own. Orders and punishments forbid a deletion that is not forced.",
   });
 }
 
-/** Returns the response to a write if it succeeded; throws the error of any other outcome. */
-function checkedOutcome(response: HttpResponse, request: HttpRequest, name: RequestName, now: number): Response {
-  const { status } = response;
-  if (status >= 200 && status <= 299) return checkedSuccess(response, request, name);
-  if (movedStatuses.has(status)) throw redirectError(response, name);
-  const waitMs = requestedWaitOf(response.headers, now);
-  // Only Retry-After counts for a 503: a server may send X-RateLimit-Reset with every response.
-  const isPutOff = status === 503 && retryAfterOf(response.headers, now) !== undefined && isFromTheApi(response);
-  if (status === 429 || isPutOff) throw refusalOf(response, name, '; nothing was done', waitMs);
-  if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
-    const words = wordsOf(response, name.redact);
-    throw new WriteOutcomeUnknown(`${name.request} returned ${status}${words}`, {
-      response: responseOf(response),
-      advice: readBack,
-    });
-  }
-  throw refusalOf(response, name);
-}
-
 /** Whether the body is the API's JSON. A web page is from a proxy, which may ask to come back while the server still works. */
 function isFromTheApi(response: HttpResponse): boolean {
-  try {
-    bodyOf(response);
-    return true;
-  } catch (error) {
-    if (!(error instanceof UnreadableResponse)) throw error;
-    return error.kind === 'refused';
-  }
+  return !isHtml(response) && typeof parsedOrText(response.body) === 'object';
 }
 
 /** Returns the user in the response if it is not the one that was written to: then something has mixed up two requests. */
@@ -406,25 +359,20 @@ function otherUserIn(body: unknown, { path }: HttpRequest): RecordKey | undefine
 }
 
 function checkedSuccess(response: HttpResponse, request: HttpRequest, name: RequestName): Response {
-  if (response.status === 204 && response.body === '') return responseOf(response);
+  const given = responseOf(response);
+  if (response.status === 204 && response.body === '') return given;
   try {
     const other = otherUserIn(bodyOf(response), request);
-    if (other !== undefined) throw new UnreadableResponse(`the response is about user ${other}`);
+    if (other === undefined) return given;
+    throw new UnreadableResponse(`the response is about user ${other}`);
   } catch (error) {
     if (!(error instanceof UnreadableResponse)) throw error;
-    const options = { response: responseOf(response) };
-    if (error.kind === 'refused') {
-      const problems = error.problems.map(name.redact);
-      const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
-      throw new RefusedInput(`${name.request} was refused${words}`, response.status, problems, {
-        ...options,
-        advice: "The words are the server's own. Correct what was sent.",
-      });
+    if (error.kind !== 'refused') {
+      const text = `${name.request} returned ${response.status}, but ${error.message}`;
+      throw new WriteOutcomeUnknown(text, { response: given });
     }
-    throw new WriteOutcomeUnknown(`${name.request} returned ${response.status}, but ${error.message}`, {
-      ...options,
-      advice: readBack,
-    });
+    const problems = error.problems.map(name.redact);
+    const words = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
+    throw new RefusedInput(`${name.request} was refused${words}`, response.status, problems, { response: given });
   }
-  return responseOf(response);
 }

@@ -7,40 +7,25 @@ import type { Log } from '../model/log.ts';
 import { counted } from '../model/text.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import { isHtml, UnreadableResponse } from './body.ts';
-import {
-  adviceFor,
-  ForeignRecords,
-  isNoPage,
-  isRedirect,
-  PageTooLarge,
-  redirectError,
-  refusalOf,
-  type RequestName,
-  responseOf,
-  ServerFailed,
-  Unreachable,
-  webPageError,
-} from './errors.ts';
+import { isNoPage, isRedirect, lostError, redirectError, refusalOf, ServerFailed, unreadableError } from './errors.ts';
+import type { RequestName } from './errors.ts';
 import { requestedWaitOf, serverAheadOf, whenOf } from './headers.ts';
 import type { Http, HttpRequest, HttpResponse } from './http.ts';
-import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
+import { ClosedForLong, type Gate, type Sleep } from './rate.ts';
 import { TransportError, type TransportFault } from './transport.ts';
 
-/** What went wrong with one try. */
+/** What went wrong with one try. `doubtful`: one retry tells an accident from what the server always does. */
 export type Failure =
+  /** `doubtful`: a refusal that probably comes from a proxy, or of an endpoint that the server has let us read before. */
   | {
       readonly kind: 'status';
       readonly status: number;
       readonly waitMs?: number | undefined;
-      /** A refusal that probably comes from a proxy, or of an endpoint that the server has let us read before. */
-      readonly doubtful?: boolean | undefined;
+      readonly doubtful?: boolean;
     }
   | { readonly kind: 'transport'; readonly fault: TransportFault }
-  /**
-   * A 2xx without a usable body: HTML, empty, truncated JSON, a refusal, another page. `doubtful` if it shows another list: one
-   * retry tells an accident of a cache from a server that always does it.
-   */
-  | { readonly kind: 'unreadable'; readonly doubtful?: boolean | undefined };
+  /** A 2xx without a usable body: HTML, empty, truncated JSON, a refusal, another page. `doubtful` if it shows another list. */
+  | { readonly kind: 'unreadable'; readonly doubtful?: boolean };
 
 interface Effort {
   /** Tries made so far that count: 1 after the first. */
@@ -55,27 +40,20 @@ export interface RetryLimits {
   readonly pageAttempts?: number;
   /** No try begins later than this after the first, ms. */
   readonly deadlineMs: number;
-  /** The same while no connection can be opened, ms. */
-  readonly unreachableMs: number;
-  /** The first pause is drawn from 0 to this; the bound doubles with each further one, ms. */
-  readonly baseDelayMs: number;
-  readonly maxDelayMs: number;
 }
 
 /** How long to keep trying one read, where that differs from the client's own limits. */
-export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'pageAttempts' | 'deadlineMs'>> & {
+export type Patience = Partial<RetryLimits> & {
   /** Called before each further try; returning false ends them. */
   readonly mayRetry?: () => boolean;
 };
 
-export const defaultRetryLimits: RetryLimits = {
-  attempts: 6,
-  deadlineMs: 5 * minuteMs,
-  // With a last try of 8 s (the longest wait for a connection), an address where nothing listens is given up within 30 s.
-  unreachableMs: 20 * secondMs,
-  baseDelayMs: 300,
-  maxDelayMs: 20 * secondMs,
-};
+export const defaultRetryLimits: RetryLimits = { attempts: 6, deadlineMs: 5 * minuteMs };
+/** While no connection can be opened. With a last try of 8 s, an address where nothing listens is given up within 30 s. */
+const unreachableMs = 20 * secondMs;
+/** The first pause is drawn from 0 to this; the bound doubles with each further one. */
+const baseDelayMs = 300;
+const maxDelayMs = 20 * secondMs;
 
 type Decision =
   | { readonly again: true; readonly delayMs: number }
@@ -83,8 +61,8 @@ type Decision =
   | { readonly again: false; readonly because: 'final' | 'attempts' | 'deadline' };
 
 /** Draws a pause evenly from 0 to a bound that doubles with each try, so that clients do not come back in step. */
-export function fullJitter(attempt: number, limits: RetryLimits, random: () => number): number {
-  return random() * Math.min(limits.maxDelayMs, limits.baseDelayMs * 2 ** (attempt - 1));
+export function fullJitter(attempt: number, random: () => number): number {
+  return random() * Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
 }
 
 function mayHelp(failure: Failure, attempt: number): boolean {
@@ -92,31 +70,30 @@ function mayHelp(failure: Failure, attempt: number): boolean {
     case 'unreadable':
       return failure.doubtful !== true || attempt === 1;
     case 'status':
-      // A proxy may refuse one request and let the next one pass; a second refusal is no accident.
       if (failure.status === 403) return failure.doubtful === true && attempt === 1;
-      return failure.status >= 500 || failure.status === 408 || failure.status === 425 || failure.status === 429;
+      return failure.status >= 500 || [408, 425, 429].includes(failure.status);
     case 'transport':
-      return failure.fault !== 'tls' && failure.fault !== 'too-large' && failure.fault !== 'aborted';
+      return !['tls', 'too-large', 'aborted'].includes(failure.fault);
     default:
       return failure satisfies never;
   }
 }
 
 /** Whether the failure uses up a try. A 429 does not: the server did not look at the request, and waiting is enough. */
-export function countsAsTry(failure: Failure): boolean {
+function countsAsTry(failure: Failure): boolean {
   return !(failure.kind === 'status' && failure.status === 429);
 }
 
 /** Decides whether to retry a failed read. */
 export function decideRetry(failure: Failure, effort: Effort, limits: RetryLimits, random: () => number): Decision {
-  if (!mayHelp(failure, effort.attempt)) return { again: false, because: 'final' };
-  if (countsAsTry(failure) && effort.attempt >= limits.attempts) return { again: false, because: 'attempts' };
+  const { attempt, elapsedMs } = effort;
+  if (!mayHelp(failure, attempt)) return { again: false, because: 'final' };
+  if (countsAsTry(failure) && attempt >= limits.attempts) return { again: false, because: 'attempts' };
   const requested = failure.kind === 'status' ? failure.waitMs : undefined;
-  const delayMs = requested ?? fullJitter(Math.max(1, effort.attempt), limits, random);
-  const unreachable = failure.kind === 'transport' && failure.fault === 'connect';
-  const deadlineMs = unreachable ? Math.min(limits.unreachableMs, limits.deadlineMs) : limits.deadlineMs;
-  if (effort.elapsedMs + delayMs > deadlineMs) return { again: false, because: 'deadline' };
-  return { again: true, delayMs };
+  const delayMs = requested ?? fullJitter(Math.max(1, attempt), random);
+  const isUnreachable = failure.kind === 'transport' && failure.fault === 'connect';
+  const deadlineMs = isUnreachable ? Math.min(unreachableMs, limits.deadlineMs) : limits.deadlineMs;
+  return elapsedMs + delayMs > deadlineMs ? { again: false, because: 'deadline' } : { again: true, delayMs };
 }
 
 /** What was sent so far, and how the server's clock compares with ours. */
@@ -146,7 +123,7 @@ export interface RequestContext {
 /** A longer query helps nobody. */
 const longestName = 300;
 
-/** Returns the name of the request for error messages. */
+/** Names the request for error messages. */
 export function nameOf({ http: { address, redact } }: RequestContext, { method, path }: HttpRequest): RequestName {
   const plain = path.replaceAll('%5B', '[').replaceAll('%5D', ']').replaceAll('%3E', '>');
   return { request: redact(`${method} ${address}${plain}`).slice(0, longestName), redact };
@@ -155,32 +132,6 @@ export function nameOf({ http: { address, redact } }: RequestContext, { method, 
 /** Hides the values of filters in a path, except numbers: they may be the email or the name of a person. */
 function loggablePath(path: string): string {
   return path.replaceAll(/((?:filter|search)[^=&]{0,100})=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
-}
-
-/** Returns the path without its query and ids: the unit of what a key may read. */
-function endpointOf(path: string): string {
-  return path.replace(/\?.*$/s, '').replaceAll(/\/\d+/g, '/*');
-}
-
-async function enterGate(
-  context: RequestContext,
-  request: HttpRequest,
-  signal: AbortSignal | undefined,
-): Promise<Pass> {
-  try {
-    return await context.gate.enter(signal);
-  } catch (error) {
-    if (!(error instanceof ClosedForLong)) throw error;
-    const seconds = Math.ceil(error.waitMs / secondMs);
-    throw new ServerFailed(
-      `${nameOf(context, request).request}: the limit of requests is used up for ${seconds} s`,
-      429,
-      {
-        waitMs: error.waitMs,
-        advice: 'Try again after that; what was done so far is kept.',
-      },
-    );
-  }
 }
 
 /**
@@ -193,23 +144,27 @@ export async function transmit(
   signal?: AbortSignal,
   attempt = 1,
 ): Promise<HttpResponse> {
-  const { counters, log } = context;
-  const pass = await enterGate(context, request, signal);
-  const { method, path } = request;
-  const fields = { method, path: context.http.redact(loggablePath(path)), attempt };
+  const { counters, log, http } = context;
+  const pass = await context.gate.enter(signal).catch((error: unknown) => {
+    if (!(error instanceof ClosedForLong)) throw error;
+    const { waitMs } = error;
+    const wait = `${nameOf(context, request).request}: the limit of requests is used up for ${Math.ceil(waitMs / secondMs)} s`;
+    throw new ServerFailed(wait, 429, { waitMs, advice: 'Try again after that; what was done so far is kept.' });
+  });
+  const fields = { method: request.method, path: http.redact(loggablePath(request.path)), attempt };
   counters.requests += 1;
   try {
-    const response = await context.http.send(request, signal);
-    counters.byStatus[response.status] = (counters.byStatus[response.status] ?? 0) + 1;
-    pass.leave({ kind: 'response', status: response.status, headers: response.headers });
+    const response = await http.send(request, signal);
+    const { status, headers, milliseconds, bytes } = response;
+    counters.byStatus[status] = (counters.byStatus[status] ?? 0) + 1;
+    pass.leave({ kind: 'response', status, headers });
     counters.serverAheadMs = serverAheadOf(whenOf(response), context.clock.now()) ?? counters.serverAheadMs;
-    const { status, milliseconds, bytes } = response;
     log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'response');
     return response;
   } catch (error) {
-    const timedOut = error instanceof TransportError && error.fault === 'timeout';
-    pass.leave({ kind: timedOut ? 'timeout' : 'failed' });
-    if (error instanceof TransportError) log.debug({ ...fields, fault: error.fault }, error.message);
+    const fault = error instanceof TransportError ? error.fault : undefined;
+    pass.leave({ kind: fault === 'timeout' ? 'timeout' : 'failed' });
+    if (error instanceof TransportError) log.debug({ ...fields, fault }, error.message);
     throw error;
   }
 }
@@ -217,15 +172,13 @@ export async function transmit(
 interface Reading {
   readonly limits: RetryLimits;
   readonly random: () => number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal: AbortSignal | undefined;
   /** Returns whether one more try may be sent. */
-  readonly mayRetry?: (() => boolean) | undefined;
+  readonly mayRetry: (() => boolean) | undefined;
 }
 
-type TryResult<T> =
-  | { readonly value: T }
-  /** `error` makes the error to throw if this was the last try; `tries` says how often and for how long was tried. */
-  | { readonly failure: Failure; readonly error: (tries: string) => Error };
+/** After this long without progress, the log says why. */
+const longSilenceMs = 30 * secondMs;
 
 /**
  * Reads the path with retries. `parse` turns a 2xx into the value, or throws an UnreadableResponse. Throws KeyRefused,
@@ -235,22 +188,20 @@ export async function read<T>(
   context: RequestContext,
   path: string,
   parse: (response: HttpResponse) => T,
-  reading: Reading,
+  { limits, random, signal, mayRetry }: Reading,
 ): Promise<T> {
-  const { limits, random } = reading;
   const startedAt = context.elapsed();
   let attempt = 0;
   let hasWarned = false;
   for (let tries = 1; ; tries += 1) {
-    const result = await tryOnce(context, path, parse, reading, tries);
+    const result = await tryOnce(context, path, parse, signal, tries);
     if ('value' in result) return result.value;
     if (countsAsTry(result.failure)) attempt += 1;
     const elapsedMs = context.elapsed() - startedAt;
-    const { attempts, pageAttempts = attempts } = limits;
     // If the server says when to come back, or does not listen, this is not the page's fault, and no other page comes sooner.
-    const maxAttempts = isNoPage(result.error('')) ? pageAttempts : attempts;
-    const decision = decideRetry(result.failure, { attempt, elapsedMs }, { ...limits, attempts: maxAttempts }, random);
-    if (!decision.again || reading.mayRetry?.() === false)
+    const attempts = isNoPage(result.error('')) ? (limits.pageAttempts ?? limits.attempts) : limits.attempts;
+    const decision = decideRetry(result.failure, { attempt, elapsedMs }, { ...limits, attempts }, random);
+    if (!decision.again || mayRetry?.() === false)
       throw result.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
     context.counters.retries += 1;
     if (!hasWarned && elapsedMs + decision.delayMs >= longSilenceMs) {
@@ -258,26 +209,30 @@ export async function read<T>(
       const { message } = result.error(`, tried ${counted(tries, 'time')}`);
       context.log.warn({}, `${message}; trying again for up to ${seconds(limits.deadlineMs)}`);
     }
-    await context.sleep(decision.delayMs, reading.signal);
+    await context.sleep(decision.delayMs, signal);
   }
 }
-
-/** After this long without progress, the log says why. */
-const longSilenceMs = 30 * secondMs;
 
 function seconds(ms: number): string {
   return ms < 10 * secondMs ? `${(ms / secondMs).toFixed(1)} s` : `${Math.round(ms / secondMs)} s`;
 }
 
+type TryResult<T> =
+  | { readonly value: T }
+  /** `error` makes the error to throw if this was the last try; `tries` says how often and for how long was tried. */
+  | { readonly failure: Failure; readonly error: (tries: string) => Error };
+
 async function tryOnce<T>(
   context: RequestContext,
   path: string,
   parse: (response: HttpResponse) => T,
-  { signal }: Reading,
+  signal: AbortSignal | undefined,
   attempt: number,
 ): Promise<TryResult<T>> {
   const request = { method: 'GET', path } as const;
   const name = nameOf(context, request);
+  // The path without its query and ids: the unit of what a key may read.
+  const endpoint = path.replace(/\?.*$/s, '').replaceAll(/\/\d+/g, '/*');
   let response: HttpResponse;
   try {
     response = await transmit(context, request, signal, attempt);
@@ -290,54 +245,17 @@ async function tryOnce<T>(
   if (isRedirect(status)) throw redirectError(response, name);
   if (status < 200 || status > 299) {
     const waitMs = requestedWaitOf(response.headers, context.clock.now());
-    const doubtful = status === 403 && (isHtml(response) || context.endpointsRead.has(endpointOf(path)));
-    return {
-      failure: { kind: 'status', status, waitMs, doubtful },
-      error: (tries) => refusalOf(response, name, tries, waitMs),
-    };
+    const doubtful = status === 403 && (isHtml(response) || context.endpointsRead.has(endpoint));
+    const failure = { kind: 'status', status, waitMs, doubtful } as const;
+    return { failure, error: (tries) => refusalOf(response, name, tries, waitMs) };
   }
   try {
     const value = await parse(response);
-    context.endpointsRead.add(endpointOf(path));
+    context.endpointsRead.add(endpoint);
     return { value };
   } catch (error) {
     if (!(error instanceof UnreadableResponse)) throw error;
-    return {
-      failure: { kind: 'unreadable', doubtful: error.kind === 'foreign' },
-      error: (tries) => unreadableError(error, response, name, tries),
-    };
+    const failure = { kind: 'unreadable', doubtful: error.kind === 'foreign' } as const;
+    return { failure, error: (tries) => unreadableError(error, response, name, tries) };
   }
-}
-
-/** The error if no whole response came. */
-function lostError(error: TransportError, { request }: RequestName, tries: string): Error {
-  const text = `${request}: ${error.message}${tries}`;
-  if (error.fault === 'too-large') {
-    return new PageTooLarge(text, {
-      cause: error,
-      smallerMayHelp: true,
-      advice: request.includes('paginate=')
-        ? 'Request smaller pages (--paginate, api.page_size).'
-        : 'No record is that large: report it to whoever runs the server.',
-    });
-  }
-  const smallerMayHelp = ['timeout', 'reset', 'protocol'].includes(error.fault);
-  return new Unreachable(text, { cause: error, advice: adviceFor(error), smallerMayHelp });
-}
-
-function unreadableError(error: UnreadableResponse, response: HttpResponse, name: RequestName, tries: string): Error {
-  if (error.kind === 'web-page') return webPageError(name, tries);
-  if (error.kind === 'foreign') {
-    return new ForeignRecords(`${name.request}: ${error.message}${tries}`, {
-      advice: 'Nothing of it was kept. A route or a cache of the server is wrong: report it to whoever runs it.',
-    });
-  }
-  const words = error.problems.length === 0 ? '' : `: ${name.redact(error.problems.join('; '))}`;
-  const isWrongPage = error.kind === 'wrong-page';
-  return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, response.status, {
-    response: responseOf(response),
-    smallerMayHelp: !isWrongPage,
-    isWrongPage,
-    advice: 'The server has trouble, or is not the API that is expected: try again later.',
-  });
 }

@@ -34,9 +34,9 @@ test('an unreadable response is retried', () => {
 });
 
 test('pauses are random, with a bound that doubles up to its maximum', () => {
-  const bounds = [1, 2, 3, 4, 20].map((attempt) => fullJitter(attempt, defaultRetryLimits, () => 1));
+  const bounds = [1, 2, 3, 4, 20].map((attempt) => fullJitter(attempt, () => 1));
   expect(bounds).toEqual([300, 600, 1_200, 2_400, 20_000]);
-  expect(fullJitter(5, defaultRetryLimits, () => 0)).toBe(0);
+  expect(fullJitter(5, () => 0)).toBe(0);
 });
 
 test('a wait that the server asks for is kept to the millisecond', () => {

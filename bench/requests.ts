@@ -153,7 +153,6 @@ class ListedServer {
       listAs,
       getUser,
       auth,
-      rateLimit: () => undefined,
       address: 'http://memory',
       keyMark: '0000',
     };

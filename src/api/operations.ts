@@ -35,7 +35,7 @@ import { requestedWaitOf, retryAfterOf } from './headers.ts';
 import { type HttpOptions, type HttpRequest, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath, type Page, pageOf } from './lists.ts';
 import { walkPages } from './narrow.ts';
-import { type GateOptions, openGate, type RateLimit, realSleep, type Sleep } from './rate.ts';
+import { type GateOptions, Gate, realSleep, type Sleep } from './rate.ts';
 import {
   type Counters,
   defaultRetryLimits,
@@ -70,47 +70,26 @@ export interface ClientOptions
   readonly maxBodyBytes?: number | undefined;
 }
 
-export interface NewUser {
-  readonly first_name: string;
-  readonly last_name: string;
-  readonly username: string;
-  readonly email: string;
-  /** If it is empty, the server makes one and emails it to the user. */
-  readonly password?: string;
-  readonly language?: string;
-  readonly address?: Readonly<
-    Partial<Record<'company_name' | 'street' | 'street2' | 'city' | 'region' | 'country' | 'zip_code', string>>
-  >;
-  readonly welcome_email?: boolean;
-  readonly mark_email_verified?: boolean;
-}
+type Texts<Name extends string> = Readonly<Record<Name, string>>;
+type Optional<T> = Readonly<Partial<T>>;
+type AddressPart = 'company_name' | 'street' | 'street2' | 'city' | 'region' | 'country' | 'zip_code';
+
+/** If the password is empty, the server makes one and emails it to the user. */
+export type NewUser = Texts<'first_name' | 'last_name' | 'username' | 'email'> &
+  Optional<Texts<'password' | 'language'>> &
+  Optional<{ address: Optional<Texts<AddressPart>>; welcome_email: boolean; mark_email_verified: boolean }>;
 
 /** Only the given fields change. */
-export type UserChanges = Readonly<
-  Partial<Record<'first_name' | 'last_name' | 'username' | 'password' | 'language', string>>
->;
+export type UserChanges = Optional<Texts<'first_name' | 'last_name' | 'username' | 'password' | 'language'>>;
 
-export interface BalanceChange {
-  readonly type: BalanceChangeType;
-  /** Sent digit for digit: `12.50` as 12.50. */
-  readonly amount: Money;
-  /** The user can see it. */
-  readonly description?: string;
-}
+/** The amount is sent digit for digit: `12.50` as 12.50. The user can see the description. */
+export type BalanceChange = Readonly<{ type: BalanceChangeType; amount: Money; description?: string }>;
 
-export interface EmailMessage {
-  readonly subject: string;
-  /** HTML is supported. */
-  readonly content: string;
-}
+/** The content may be HTML. */
+export type EmailMessage = Texts<'subject' | 'content'>;
 
-export interface Notification {
-  readonly type: NotificationType;
-  /** An SVG, or an icon of an icon font. */
-  readonly icon: string;
-  readonly message: string;
-  readonly url?: string;
-}
+/** The icon is an SVG, or one of an icon font. */
+export type Notification = Texts<'icon' | 'message'> & Readonly<{ type: NotificationType; url?: string }>;
 
 /**
  * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi. Lists also throw PageTooLarge,
@@ -165,8 +144,6 @@ export interface Client {
     mayBegin?: () => boolean,
   ): Promise<Response>;
   readonly counters: Readonly<Counters>;
-  /** The server's rate limit; undefined until a response shows it. */
-  rateLimit(): RateLimit | undefined;
   /** Largest body to read. */
   readonly maxBodyBytes: number;
   /** The base address, for messages. */
@@ -213,7 +190,7 @@ export function openClient(options: ClientOptions): Client {
   const limits: RetryLimits = { attempts, deadlineMs };
   const { maxBodyBytes = Math.min(largestBodyBytes, Math.floor(largestBodiesBytes / concurrency)) } = options;
   const http = openHttp({ ...options, maxBodyBytes, connections: concurrency });
-  const gate = openGate({ ...options, maxWaitMs: Math.max(deadlineMs, secondMs), elapsed, sleep });
+  const gate = new Gate({ ...options, maxWaitMs: Math.max(deadlineMs, secondMs), elapsed, sleep });
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const context = { http, gate, clock, elapsed, sleep, log, counters, endpointsRead: new Set<string>() };
 
@@ -270,7 +247,6 @@ export function openClient(options: ClientOptions): Client {
     sendNotification: async (user, notification, signal) => send('users.send-notification', user, notification, signal),
     sendExactly,
     counters,
-    rateLimit: () => gate.limit(),
     maxBodyBytes,
     address: http.address,
     keyMark: markOf(options.key),

@@ -13,10 +13,6 @@ export type Outcome =
   | { readonly kind: 'timeout' }
   | { readonly kind: 'failed' };
 
-export interface RateLimit {
-  readonly limit: number;
-}
-
 /** Waits; rejects with the signal's reason if it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
 
@@ -68,112 +64,102 @@ export class ClosedForLong extends Error {
   }
 }
 
-export interface Gate {
+/** Lets requests pass. Runs a timer only while one waits. */
+export class Gate {
+  readonly #options: GateOptions;
+  readonly #pace: Pace;
+  readonly #queue: PromiseWithResolvers<Pass>[] = [];
+  #underWay = 0;
+  #timer: { readonly at: number; readonly cancel: AbortController } | undefined;
+
+  constructor(options: GateOptions) {
+    this.#options = options;
+    this.#pace = new Pace(options.concurrency, options.requestsPerSecond);
+  }
+
+  /** How many requests may run at once at present. */
+  get allowed(): number {
+    return this.#pace.allowed;
+  }
+
   /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
-  enter(signal?: AbortSignal): Promise<Pass>;
-  /** Returns the server's limit if it announces one. */
-  limit(): RateLimit | undefined;
-  /** Returns how many requests may run at once at present. */
-  allowed(): number;
-  close(): void;
-}
-
-/** Opens the gate. It runs a timer only while a request waits. */
-export function openGate(options: GateOptions): Gate {
-  const { clock, elapsed, sleep, budget } = options;
-  const pace = new Pace(options.concurrency, options.requestsPerSecond);
-  const queue: PromiseWithResolvers<Pass>[] = [];
-  let underWay = 0;
-  let timer: { readonly at: number; readonly cancel: AbortController } | undefined;
-
-  function cancelTimer(): void {
-    timer?.cancel.abort();
-    timer = undefined;
-  }
-
-  function setTimer(at: number, waitMs: number): void {
-    if (timer !== undefined && timer.at <= at) return;
-    cancelTimer();
-    timer = { at, cancel: new AbortController() };
-    void admitAfter(waitMs, timer);
-  }
-
-  async function admitAfter(waitMs: number, own: NonNullable<typeof timer>): Promise<void> {
-    try {
-      await sleep(Math.max(1, Math.ceil(waitMs)), own.cancel.signal);
-    } catch {
-      // Cancelled: another timer is set, or nobody waits any more.
-      return;
+  async enter(signal?: AbortSignal): Promise<Pass> {
+    const { budget, sleep, maxWaitMs } = this.#options;
+    if (budget !== undefined) {
+      const ms = await unlessAborted(budget.next(), signal);
+      if (ms > maxWaitMs) throw new ClosedForLong(ms);
+      if (ms > 0) await sleep(Math.ceil(ms), signal);
     }
-    if (timer === own) timer = undefined;
-    admitWaiting();
+    signal?.throwIfAborted();
+    const waiter = Promise.withResolvers<Pass>();
+    this.#queue.push(waiter);
+    this.#admit();
+    try {
+      return await unlessAborted(waiter.promise, signal);
+    } catch (error) {
+      if (this.#queue.includes(waiter)) this.#queue.splice(this.#queue.indexOf(waiter), 1);
+      // If it was admitted at that very moment, it gives its pass back.
+      waiter.promise.then((pass) => pass.leave({ kind: 'failed' })).catch(() => {});
+      this.#admit();
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#timer?.cancel.abort();
+    this.#timer = undefined;
   }
 
   /** Lets in the requests that may go, and sets the timer for the next one. */
-  function admitWaiting(): void {
-    while (queue.length > 0 && underWay < pace.allowed) {
-      const now = elapsed();
-      const wait = pace.delay(now, underWay);
+  #admit(): void {
+    while (this.#queue.length > 0 && this.#underWay < this.#pace.allowed) {
+      const now = this.#options.elapsed();
+      const waitMs = this.#pace.delay(now, this.#underWay);
       // The response to a request under way calls this again.
-      if (wait === Number.POSITIVE_INFINITY) return;
-      if (wait > options.maxWaitMs) {
-        for (const waiter of queue.splice(0)) waiter.reject(new ClosedForLong(wait));
-      } else if (wait > 0) {
-        return setTimer(now + wait, wait);
+      if (waitMs === Infinity) return;
+      if (waitMs > this.#options.maxWaitMs) {
+        for (const waiter of this.#queue.splice(0)) waiter.reject(new ClosedForLong(waitMs));
+      } else if (waitMs > 0) {
+        return this.#setTimer(now + waitMs, waitMs);
       } else {
-        queue.shift()?.resolve(passAt(now));
+        this.#queue.shift()?.resolve(this.#passAt(now));
       }
     }
-    if (queue.length === 0) cancelTimer();
+    if (this.#queue.length === 0) this.close();
   }
 
-  function passAt(sentAt: number): Pass {
-    underWay += 1;
-    pace.sent(sentAt);
+  #setTimer(at: number, waitMs: number): void {
+    if (this.#timer !== undefined && this.#timer.at <= at) return;
+    this.close();
+    const timer = { at, cancel: new AbortController() };
+    this.#timer = timer;
+    const onTime = () => {
+      if (this.#timer === timer) this.#timer = undefined;
+      this.#admit();
+    };
+    // Rejects if another timer is set, or nobody waits any more.
+    this.#options.sleep(Math.max(1, Math.ceil(waitMs)), timer.cancel.signal).then(onTime, () => {});
+  }
+
+  #passAt(sentAt: number): Pass {
+    this.#underWay += 1;
+    this.#pace.sent(sentAt);
     let left = false;
     return {
       leave: (outcome) => {
         if (left) return;
         left = true;
-        underWay -= 1;
+        this.#underWay -= 1;
+        const { clock, elapsed, budget } = this.#options;
         const time = clock.now();
-        pace.ended(outcome, { now: elapsed(), time, sentAt, underWay });
+        this.#pace.ended(outcome, { now: elapsed(), time, sentAt, underWay: this.#underWay });
         const isRefused = outcome.kind === 'response' && outcome.status === 429;
         const waitMs = isRefused ? boundedWaitOf(outcome.headers, time) : undefined;
         if (waitMs !== undefined) budget?.refused(waitMs);
-        admitWaiting();
+        this.#admit();
       },
     };
   }
-
-  /** Waits for a place among the requests of all machines. */
-  async function waitForPlace(shared: SharedBudget, signal: AbortSignal | undefined): Promise<void> {
-    const ms = await unlessAborted(shared.next(), signal);
-    if (ms > options.maxWaitMs) throw new ClosedForLong(ms);
-    if (ms > 0) await sleep(Math.ceil(ms), signal);
-  }
-
-  return {
-    enter: async (signal) => {
-      if (budget !== undefined) await waitForPlace(budget, signal);
-      signal?.throwIfAborted();
-      const waiter = Promise.withResolvers<Pass>();
-      queue.push(waiter);
-      admitWaiting();
-      try {
-        return await unlessAborted(waiter.promise, signal);
-      } catch (error) {
-        if (queue.includes(waiter)) queue.splice(queue.indexOf(waiter), 1);
-        // If it was admitted at that very moment, it gives its pass back.
-        waiter.promise.then((pass) => pass.leave({ kind: 'failed' })).catch(() => {});
-        admitWaiting();
-        throw error;
-      }
-    },
-    limit: () => (pace.announced === undefined ? undefined : { limit: pace.announced }),
-    allowed: () => pace.allowed,
-    close: cancelTimer,
-  };
 }
 
 /** When a request ended (`time` by the wall clock, the others by the monotonic one), and how many are still under way. */
@@ -223,7 +209,6 @@ class Pace {
   #unavailable = 0;
   #allowed: number;
   #halvedAt = -Infinity;
-  announced: number | undefined;
   /** Requests left in the server's window by the response whose request was sent last, minus those sent since. */
   #left = { requests: Infinity, asOf: -Infinity, until: Infinity };
 
@@ -267,9 +252,8 @@ class Pace {
   }
 
   #responded({ status, headers }: Extract<Outcome, { kind: 'response' }>, { now, time, sentAt, underWay }: End): void {
-    const { limit, remaining, resetInMs } = rateHeadersOf(headers, time);
+    const { remaining, resetInMs } = rateHeadersOf(headers, time);
     const waitMs = boundedWaitOf(headers, time);
-    this.announced = limit ?? this.announced;
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;
     // One 503 may be from one of several servers. After a second in a row, every request waits.

@@ -830,7 +830,7 @@ export class World {
 
 /** Methods that do not count as steps. */
 const atOnce = {
-  client: new Set(['rateLimit', 'redact', 'close', 'pages']),
+  client: new Set(['redact', 'close', 'pages']),
   journal: new Set([
     'by',
     'audit',

@@ -1,5 +1,5 @@
 /** Servers with a rate limit, in virtual time, and how much of the limit was used and refused. */
-import { openGate } from '../../../src/api/rate.ts';
+import { Gate } from '../../../src/api/rate.ts';
 import { virtualTime } from './virtual-time.ts';
 
 export type Window = 'from the first request' | 'by the clock' | 'sliding' | 'bucket';
@@ -63,7 +63,7 @@ function counterOf({ limit, windowMs, window, burst = limit }: LimitedServer): (
 export async function spend(server: LimitedServer, requests: number) {
   const time = virtualTime();
   const { clock, sleep } = time;
-  const gate = openGate({ concurrency: 8, maxWaitMs: 3_600_000, clock, elapsed: () => clock.now(), sleep });
+  const gate = new Gate({ concurrency: 8, maxWaitMs: 3_600_000, clock, elapsed: () => clock.now(), sleep });
   const count = counterOf(server);
   let seed = 7;
   const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647;
@@ -103,6 +103,5 @@ export async function spend(server: LimitedServer, requests: number) {
     refusedLate: refusedLate / (requests - 50 + refusedLate),
     used: requests / possible,
     seconds,
-    limit: gate.limit(),
   };
 }

@@ -99,8 +99,9 @@ export function openHttp(options: HttpOptions): Http {
   const shared = {
     connections: options.connections,
     connectTimeoutMs: Math.min(options.timeoutMs, longestConnectMs),
-    headersTimeout: options.timeoutMs,
-    bodyTimeout: options.timeoutMs,
+    // The time of the whole exchange is bounded instead.
+    headersTimeout: 0,
+    bodyTimeout: 0,
     allowH2: false,
   };
   const open = (pipelining: number) => openDispatcher(origin, options.network ?? {}, { ...shared, pipelining });

@@ -84,21 +84,12 @@ export function checkedListOptions<R extends ResourceName>(name: R, words: ListW
     checkWord(resource, 'sort key', key, resource.sortKeys);
     checkWord(resource, 'sort direction', direction, sortDirections);
   }
-  checkOnce('include', include);
-  checkOnce(
-    'filter key',
-    filters.map(({ key }) => key),
-  );
-  checkOnce(
-    'sort key',
-    sorts.map(({ key }) => key),
-  );
+  const keys = { 'filter key': filters.map(({ key }) => key), 'sort key': sorts.map(({ key }) => key) };
+  for (const [what, names] of Object.entries({ include, ...keys })) {
+    const twice = names.find((each, index) => names.indexOf(each) !== index);
+    if (twice !== undefined) throw new UsageError(`the ${what} "${twice}" is given twice`);
+  }
   return { ...words, ...(date === undefined ? {} : { date: checkedDate(date) }) } as ListOptions<R>;
-}
-
-function checkOnce(what: string, names: readonly string[]): void {
-  const twice = names.find((each, index) => names.indexOf(each) !== index);
-  if (twice !== undefined) throw new UsageError(`the ${what} "${twice}" is given twice`);
 }
 
 function checkWord(resource: Resource, what: string, word: string, valid: readonly string[]): void {

@@ -98,8 +98,6 @@ export class TransportError extends Error {
 /** Where the words of Node.js or undici do not say enough. */
 const messages: Readonly<Record<string, string>> = {
   HTTPParserError: 'the response is not HTTP',
-  // An invalid status of three digits trips an assertion in undici.
-  ERR_ASSERTION: 'the response is not HTTP',
   Z_DATA_ERROR: 'the response is not compressed as its headers say',
   Z_BUF_ERROR: 'the compressed response is cut short',
   ECONNREFUSED: 'the connection was refused',
@@ -107,21 +105,16 @@ const messages: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the host name could not be looked up',
   UND_ERR_CONNECT_TIMEOUT: 'the connection was not accepted in time',
   ECONNRESET: 'the connection was reset',
-  EPIPE: 'the connection was closed',
   UND_ERR_SOCKET: 'the connection was closed before the response was whole',
-  UND_ERR_HEADERS_TIMEOUT: 'no response came in time',
-  UND_ERR_BODY_TIMEOUT: 'the response stopped midway',
   CERT_HAS_EXPIRED: "the server's certificate has expired",
   CERT_NOT_YET_VALID: "the server's certificate is not valid yet",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed",
   SELF_SIGNED_CERT_IN_CHAIN: "the server's certificate chain is self-signed",
-  UNABLE_TO_GET_ISSUER_CERT: "the server's certificate cannot be verified",
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "the server's certificate cannot be verified",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the server's certificate cannot be verified",
   ERR_TLS_CERT_ALTNAME_INVALID: "the server's certificate is for another name",
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
 };
 
+const unverified = "the server's certificate cannot be verified";
 /** undici's `bad response`: bytes that came before a request, or `100 Continue`, which we never request. */
 const unrequested =
   'the server, or something in front of it, sent a response that was not requested, such as 100 Continue';
@@ -129,7 +122,7 @@ const unrequested =
 function faultOf(code: string, sent: boolean): TransportFault {
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code)) return 'tls';
   if (!sent) return 'connect';
-  if (/^(UND_ERR_HEADERS_TIMEOUT|UND_ERR_BODY_TIMEOUT|ETIMEDOUT)$/.test(code)) return 'timeout';
+  if (code === 'ETIMEDOUT') return 'timeout';
   return /^(HPE_|HTTPParserError$|UND_ERR_RES)/.test(code) ? 'protocol' : 'reset';
 }
 
@@ -149,7 +142,8 @@ export function transportErrorOf(
   const cause = new Error(redact(code === '' || words.includes(code) ? words : `${words} (${code})`));
   // A stack would point to this line, although the error comes from the network.
   cause.stack = cause.message;
-  const message = known.message === 'bad response' ? unrequested : messages[code];
+  const message =
+    known.message === 'bad response' ? unrequested : code.startsWith('UNABLE_TO_') ? unverified : messages[code];
   const text = message === undefined ? cause.message : `${message} (${code})`;
   return new TransportError(text, fault ?? faultOf(code, sent), sent, cause);
 }

@@ -2,26 +2,19 @@
  * Checks that the journal is the one that knows what was sent. The mirror remembers the newest step of its chain, so a journal that
  * was lost, emptied, cut or restored from a copy is noticed. Section "Consent" of docs/architecture.md.
  */
-import { constants } from 'node:fs';
-import type { Database } from 'better-sqlite3';
 import type { Head } from '../journal/chain.ts';
 import type { Journal } from '../journal/port.ts';
-import { mayAccess, explainFileError } from '../model/files.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import type { RememberedJournal } from '../store/journal-memory.ts';
 import type { SendingPorts } from './sending.ts';
 
-/** What the mirror remembers of the journal that money was sent from: its newest step, and this. */
-interface RememberedJournal extends Head {
-  /** The id of the journal. */
-  readonly journal: string;
-  /** The batch of the newest request; null for a write by hand. */
-  readonly batch: string | null;
-  /** When that request was about to be sent. */
-  readonly at: Timestamp;
-  /** This machine has sent nothing itself: `at` is when it saw the step. */
-  readonly seen?: true;
+/** Where the newest step of the journal is remembered, apart from the journal: in the mirror. */
+export interface JournalMemory {
+  /** Null if nothing was ever sent. */
+  recall(): RememberedJournal | null;
+  /** Replaces what was recalled. Returns false if another process has replaced it meanwhile. */
+  remember(newest: RememberedJournal, recalled: RememberedJournal | null): boolean;
 }
 
 type Ports = Pick<SendingPorts, 'journal' | 'memory' | 'clock'>;
@@ -106,7 +99,7 @@ export const rightJournalAdvice =
  * which reads the whole chain. @param journal undefined if there is none
  */
 export async function journalDoubt(
-  memory: Pick<JournalMemory, 'recall' | 'isCopy'>,
+  memory: Pick<JournalMemory, 'recall'> & { isCopy(): boolean },
   path: string,
   journal: Journal | undefined,
 ): Promise<string | null> {
@@ -163,65 +156,4 @@ export function memoryProblem(
 
 async function lacks(journal: Journal, known: RememberedJournal): Promise<boolean> {
   return known.journal !== journal.id || !(await journal.hasStep(known));
-}
-
-/** Name of the row in the mirror's table. */
-const name = 'journal';
-
-export type JournalMemory = ReturnType<typeof openJournalMemory>;
-
-/** Opens the memory in an existing mirror. A mirror that this user may only read remembers nothing new. */
-export function openJournalMemory(file: string, clock: Clock) {
-  const reading = openMirrorForReading(file);
-  const recall = reading
-    .prepare<[string], string>("SELECT value FROM mirror_capabilities WHERE name = ? AND resource = ''")
-    .pluck();
-  let writing: Database | undefined;
-
-  function explained<T>(doing: string, work: () => T): T {
-    try {
-      return work();
-    } catch (error) {
-      throw explainFileError(error, `${doing} the mirror`, file) ?? error;
-    }
-  }
-
-  return {
-    /** Returns null if nothing was ever sent. Throws a FileError if the mirror cannot be read. */
-    recall: () =>
-      explained('read', () => {
-        const value = recall.get(name);
-        const known = value === undefined ? null : (JSON.parse(value) as RememberedJournal);
-        // Entries from before there was a chain have no hash and say nothing.
-        return known?.hash === undefined ? null : known;
-      }),
-    /**
-     * Replaces what was recalled. Returns false if another process has replaced it meanwhile. Throws a FileError if the mirror
-     * cannot be written.
-     */
-    remember: (newest: RememberedJournal, recalled: RememberedJournal | null) =>
-      explained('write to', () => {
-        if (writing === undefined && !mayAccess(file, constants.W_OK)) return true;
-        writing ??= openMirrorFile(file);
-        const { changes } = writing
-          .prepare(
-            `INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (@name, '', @value, @at)
-            ON CONFLICT (name, resource) DO UPDATE SET value = excluded.value, measured_at = excluded.measured_at
-            WHERE value ->> 'hash' IS @hash`,
-          )
-          .run({
-            name,
-            value: JSON.stringify(newest),
-            at: timestampOf(clock.now()),
-            hash: recalled?.hash ?? null,
-          });
-        return changes > 0;
-      }),
-    /** Whether the mirror is a copy that nothing has written to. */
-    isCopy: () => reading.pragma('journal_mode', { simple: true }) !== 'wal',
-    close: () => {
-      writing?.close();
-      reading.close();
-    },
-  };
 }

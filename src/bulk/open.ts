@@ -9,7 +9,8 @@ import { OperatorError } from '../model/errors.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
-import { journalDoubt, type JournalMemory, openJournalMemory as openMemory } from './journal-memory.ts';
+import { MirrorsJournalMemory } from '../store/journal-memory.ts';
+import { journalDoubt, type JournalMemory } from './journal-memory.ts';
 import type { PlanPorts } from './plan.ts';
 import { openUserDirectory, type UserDirectory } from './find-users.ts';
 
@@ -59,10 +60,10 @@ export function openDirectory(settings: Settings, releases: Releases): UserDirec
   return releases.add(openUserDirectory(mirror));
 }
 
-export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): JournalMemory | null {
+export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): MirrorsJournalMemory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
-  return releases.add(openMemory(mirror, clock));
+  return releases.add(new MirrorsJournalMemory(mirror, clock));
 }
 
 /**

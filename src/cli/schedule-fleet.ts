@@ -1,6 +1,7 @@
 /** One of several workers: connects the fleet with the settings and the mirror of this machine. */
 import { existsSync } from 'node:fs';
-import { type JournalMemory, openJournalMemory, rememberShared } from '../bulk/journal-memory.ts';
+import { type JournalMemory, rememberShared } from '../bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
@@ -100,7 +101,7 @@ async function openPublisher({ settings, log }: Member, signal: AbortSignal) {
 }
 
 function withMemory<T>(file: string, work: (memory: JournalMemory) => T | Promise<T>): Promise<T> {
-  return withReleases((releases) => work(releases.add(openJournalMemory(file, systemClock))));
+  return withReleases((releases) => work(releases.add(new MirrorsJournalMemory(file, systemClock))));
 }
 
 function logEvent(log: Log, event: FleetEvent): void {

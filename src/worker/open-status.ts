@@ -1,7 +1,8 @@
 /** What `status` shows besides the state of the mirror: the worker and its jobs, freshness, alerts, open batches. */
 import { existsSync, statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
-import { journalDoubt, openJournalMemory } from '../bulk/journal-memory.ts';
+import { journalDoubt } from '../bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
@@ -66,7 +67,7 @@ async function journalProblem({ store: { mirror, journal } }: Settings, check: C
   if (!existsSync(mirror)) return null;
   try {
     // The clock is used only to write.
-    const memoryOf = (releases: Releases) => releases.add(openJournalMemory(mirror, systemClock));
+    const memoryOf = (releases: Releases) => releases.add(new MirrorsJournalMemory(mirror, systemClock));
     return await withReleases((releases) => journalDoubt(memoryOf(releases), journal, undefined));
   } catch (error) {
     // That the mirror cannot be read is told of by those who show it.

@@ -7,11 +7,11 @@ import {
   type JournalMemory,
   memoryProblem,
   newestUnknownSend,
-  openJournalMemory,
   refreshMemory,
   rememberJournal,
   rememberShared,
 } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { type Timestamp, timestampOf } from '../../src/model/time.ts';
@@ -25,9 +25,9 @@ const at = timestampOf(sandboxNow);
 const sent = { journal: 'ours', step: 7, hash: 'h7', batch: 'one', at: '2026-03-11T10:20:30.000000Z' as Timestamp };
 const ours = { id: 'ours', gap: null, lacks: false };
 
-function memoryOf(file = `${temporaryFolder()}/mirror.db`): JournalMemory {
+function memoryOf(file = `${temporaryFolder()}/mirror.db`): MirrorsJournalMemory {
   openMirrorFile(file).close();
-  const memory = openJournalMemory(file, clock);
+  const memory = new MirrorsJournalMemory(file, clock);
   onTestFinished(() => memory.close());
   return memory;
 }
@@ -104,8 +104,6 @@ test('a journal without steps, or without a mirror, is not remembered', async ()
   const memory: JournalMemory = {
     recall: () => null,
     remember: (each) => noted.push(each) > 0,
-    isCopy: () => false,
-    close: () => {},
   };
   const empty: Journal = { ...journal, head: () => Promise.resolve(undefined) };
   await rememberJournal({ journal: empty, memory, clock }, 'one');
@@ -181,20 +179,6 @@ test('another journal is refused even if it has the remembered step', async () =
   const [journal, memory] = [await journalWith('one'), memoryOf()];
   await rememberJournal({ journal, memory, clock }, 'one');
   await expect(checkJournal({ journal: { ...journal, id: 'other' }, memory })).rejects.toThrow(/knows another journal/);
-});
-
-test('a memory from before the chain is ignored and replaced', () => {
-  const file = `${temporaryFolder()}/mirror.db`;
-  const memory = memoryOf(file);
-  const database = openMirrorFile(file);
-  const old = JSON.stringify({ journal: 'ours', batch: 'one', at });
-  database
-    .prepare("INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES ('journal', '', ?, ?)")
-    .run(old, at);
-  database.close();
-  expect(memory.recall()).toBeNull();
-  expect(memory.remember(sent, null)).toBe(true);
-  expect(memory.recall()).toEqual(sent);
 });
 
 test('a mirror that was removed remembers nothing, and no new file is made in its place', () => {

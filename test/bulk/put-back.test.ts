@@ -3,7 +3,8 @@ import { copyFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/operations.ts';
 import { adopt } from '../../src/bulk/adopt.ts';
-import { type JournalMemory, openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { type JournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../support/journal-file.ts';
@@ -22,7 +23,7 @@ async function open(file: string, clock: Clock = systemClock): Promise<Journal> 
 
 function openMemory(folder: string): JournalMemory {
   openMirrorFile(`${folder}/mirror.db`).close();
-  const memory = openJournalMemory(`${folder}/mirror.db`, systemClock);
+  const memory = new MirrorsJournalMemory(`${folder}/mirror.db`, systemClock);
   onTestFinished(() => memory.close());
   return memory;
 }

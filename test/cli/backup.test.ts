@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import type { BackupReport } from '../../src/data/backup.ts';
 import { makeBackup } from '../../src/data/backup.ts';
 import { type CopySource, journalToCopy, mirrorToCopy } from '../../src/data/copy-source.ts';
@@ -137,7 +138,7 @@ describe('backup', () => {
       const { folder, journal } = await folderWithBoth();
       if (remembers) {
         const clock = { now: () => sandboxNow };
-        const memory = openJournalMemory(join(folder, 'data/mirror.db'), clock);
+        const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'), clock);
         await rememberJournal({ journal, memory, clock }, 'one');
         memory.close();
       }

@@ -8,7 +8,8 @@ import { systemClock, timestampOf } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import type { MirrorStatus } from '../../src/mirror/open-status.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
-import { openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { everything } from '../../src/model/era.ts';
 import { workerFileOf } from '../../src/worker/open-store.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
@@ -284,7 +285,7 @@ describe('status --check', () => {
     const check = () => invoke(['status', '--check'], { folder, environment: fresh });
     const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
     await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
-    const memory = openJournalMemory(file, systemClock);
+    const memory = new MirrorsJournalMemory(file, systemClock);
     await rememberJournal({ journal, memory, clock: systemClock }, 'b-1');
     memory.close();
     await journal.close();

@@ -10,7 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openJournalMemory } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { noRules } from '../../src/journal/approval.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import { openSharedBackend } from '../../src/journal/postgres.ts';
@@ -246,7 +246,7 @@ describe('a database', () => {
 const anyPort = { ADMIN_MIRROR_WORKER_LISTEN: '127.0.0.1:0', ADMIN_MIRROR_LOG_LEVEL: 'info' };
 
 function remembered(folder: string): unknown {
-  const memory = openJournalMemory(join(folder, 'data/mirror.db'), systemClock);
+  const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'), systemClock);
   try {
     return memory.recall();
   } finally {

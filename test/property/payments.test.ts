@@ -7,7 +7,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/api/operations.ts';
 import { adopt } from '../../src/bulk/adopt.ts';
-import { type JournalMemory, openJournalMemory } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../support/journal-file.ts';
@@ -57,7 +57,7 @@ class World {
   readonly #folder = temporaryFolder();
   readonly #file = `${this.#folder}/journal.db`;
   /** A mirror outlives the journal, and is not restored with it. */
-  readonly #memory: JournalMemory;
+  readonly #memory: MirrorsJournalMemory;
   #people: readonly Journal[] = [];
   readonly #sandbox: Sandbox;
   readonly #client: Client;
@@ -76,7 +76,7 @@ class World {
     this.#client = client;
     this.#users = [0, 1, 2].map(() => newUser(sandbox, 100));
     openMirrorFile(`${this.#folder}/mirror.db`).close();
-    this.#memory = openJournalMemory(`${this.#folder}/mirror.db`, systemClock);
+    this.#memory = new MirrorsJournalMemory(`${this.#folder}/mirror.db`, systemClock);
   }
 
   async #openJournals(): Promise<void> {

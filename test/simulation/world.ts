@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { openClient, type Client } from '../../src/api/operations.ts';
 import { checkSendable } from '../../src/bulk/send-batch.ts';
-import { openJournalMemory } from '../../src/bulk/journal-memory.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { exportSet, manifestProgram } from '../../src/data/export-set.ts';
 import type { Actor } from '../../src/model/actor.ts';
 import type { Journal } from '../../src/journal/port.ts';
@@ -616,7 +616,7 @@ export class World {
     const journal = await this.#openJournal(process, { ...anna, name: pick(random, ['anna', 'ben']) });
     const found = await journal.batch(batch);
     if (found === undefined) return;
-    const memory = openJournalMemory(this.#mirror, machine.clock);
+    const memory = new MirrorsJournalMemory(this.#mirror, machine.clock);
     process.closes(() => memory.close());
     const client = this.#client(process);
     if (found.state === 'planned') {

@@ -1,0 +1,94 @@
+/**
+ * What the mirror's file remembers of the journal that money was sent from: one row. `bulk/journal-memory.ts` decides by it. Section
+ * "Consent" of docs/architecture.md.
+ */
+import { constants } from 'node:fs';
+import type { Database, Statement } from 'better-sqlite3';
+import { explainFileError, mayAccess } from '../model/files.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { openMirrorFile, openMirrorForReading } from './open.ts';
+
+/** The newest step of the journal that money was sent from, and this. */
+export interface RememberedJournal {
+  /** The id of the journal. */
+  readonly journal: string;
+  readonly step: number;
+  readonly hash: string;
+  /** The batch of the newest request; null for a write by hand. */
+  readonly batch: string | null;
+  /** When that request was about to be sent. */
+  readonly at: Timestamp;
+  /** This machine has sent nothing itself: `at` is when it saw the step. */
+  readonly seen?: true;
+}
+
+/** Name of the row in the mirror's table. */
+const name = 'journal';
+
+/** The memory in an existing mirror. A mirror that this user may only read remembers nothing new. */
+export class MirrorsJournalMemory {
+  readonly #file: string;
+  readonly #clock: Clock;
+  readonly #reading: Database;
+  readonly #recall: Statement<[string], string>;
+  #writing: { readonly database: Database; readonly remember: Statement } | undefined;
+
+  constructor(file: string, clock: Clock) {
+    this.#file = file;
+    this.#clock = clock;
+    this.#reading = openMirrorForReading(file);
+    this.#recall = this.#reading
+      .prepare<[string], string>("SELECT value FROM mirror_capabilities WHERE name = ? AND resource = ''")
+      .pluck();
+  }
+
+  /** Returns null if nothing was ever sent. Throws a FileError if the mirror cannot be read. */
+  recall(): RememberedJournal | null {
+    return this.#explained('read', () => {
+      const value = this.#recall.get(name);
+      return value === undefined ? null : (JSON.parse(value) as RememberedJournal);
+    });
+  }
+
+  /**
+   * Replaces what was recalled. Returns false if another process has replaced it meanwhile. Throws a FileError if the mirror cannot
+   * be written.
+   */
+  remember(newest: RememberedJournal, recalled: RememberedJournal | null): boolean {
+    return this.#explained('write to', () => {
+      if (this.#writing === undefined && !mayAccess(this.#file, constants.W_OK)) return true;
+      this.#writing ??= openForRemembering(this.#file);
+      const at = timestampOf(this.#clock.now());
+      const hash = recalled?.hash ?? null;
+      return this.#writing.remember.run({ name, value: JSON.stringify(newest), at, hash }).changes > 0;
+    });
+  }
+
+  /** Whether the mirror is a copy that nothing has written to. */
+  isCopy(): boolean {
+    return this.#reading.pragma('journal_mode', { simple: true }) !== 'wal';
+  }
+
+  close(): void {
+    this.#writing?.database.close();
+    this.#reading.close();
+  }
+
+  #explained<T>(doing: string, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw explainFileError(error, `${doing} the mirror`, this.#file) ?? error;
+    }
+  }
+}
+
+function openForRemembering(file: string) {
+  const database = openMirrorFile(file);
+  const remember = database.prepare(
+    `INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (@name, '', @value, @at)
+    ON CONFLICT (name, resource) DO UPDATE SET value = excluded.value, measured_at = excluded.measured_at
+    WHERE value ->> 'hash' IS @hash`,
+  );
+  return { database, remember };
+}

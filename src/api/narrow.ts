@@ -52,126 +52,99 @@ const once = { pageAttempts: 1 };
 const twice = { pageAttempts: 2 };
 
 /**
- * Reads the page, in parts if the host cannot make it whole. Throws what `requestOne` throws if the list itself fails, or if too
- * much of it has failed.
+ * Reads the page, in parts if the host cannot make it whole: in pages of sizes that divide its own, so that no record of another
+ * page comes with them. Throws what `requestOne` throws if the list itself fails, or if too much of it has failed.
  */
 export async function readPage<P extends ListPage>(
-  reading: PageReading<P>,
+  { requestOne, count, join }: PageReading<P>,
   number: number,
   size: number,
   reach: Reach,
 ): Promise<InParts<P>> {
-  const parts = new PageInParts(reading, reach, number, size);
   // Few tries where failures last, for they only cost time.
-  const patience = reach.lasting ? twice : undefined;
-  if (size > reach.size) {
-    await parts.split(number, size, patience);
-    return parts.joined();
-  }
-  try {
-    return await reading.requestOne(number, size, patience);
-  } catch (error) {
-    if (!isPageFailure(error)) throw error;
-    await parts.failed(number, size, error);
-    return parts.joined();
-  }
-}
-
-/** One page, read in pages of sizes that divide its own, so that no record of another page comes with them. */
-class PageInParts<P extends ListPage> {
-  readonly #reading: PageReading<P>;
-  readonly #reach: Reach;
-  readonly #number: number;
-  readonly #size: number;
-  readonly #parts: P[] = [];
-  readonly #unreadable: Unreadable[] = [];
+  const usual = reach.lasting ? twice : undefined;
+  const parts: P[] = [];
+  const unreadable: Unreadable[] = [];
   /** The page that came last; it has the list's total. */
-  #last: P | undefined;
-
-  constructor(reading: PageReading<P>, reach: Reach, number: number, size: number) {
-    this.#reading = reading;
-    this.#reach = reach;
-    this.#number = number;
-    this.#size = size;
-  }
-
-  joined(): InParts<P> {
-    const { join } = this.#reading;
-    const last = this.#last;
-    if (last === undefined) throw new Error('no part of the page was read');
-    return {
-      ...join(last, this.#parts.toReversed()),
-      page: this.#number,
-      perPage: this.#size,
-      lastPage: Math.max(1, Math.ceil(last.total / this.#size)),
-      parts: this.#parts.length > 0 ? this.#parts : [join(last, [])],
-      // Others were deleted meanwhile.
-      unreadable: this.#unreadable.filter(({ place }) => place <= last.total),
-    };
-  }
+  let last: P | undefined;
 
   /** Reads the page of that size in its parts, from the last to the first: walks go backward. Returns whether all records came. */
-  async split(number: number, size: number, patience: Patience | undefined): Promise<boolean> {
-    const factor = smallestFactor(size);
+  async function split(page: number, of: number, patience: Patience | undefined): Promise<boolean> {
+    const factor = smallestFactor(of);
     let isWhole = true;
-    for (let part = number * factor; part > (number - 1) * factor; part -= 1) {
-      isWhole = (await this.#readPart(part, size / factor, patience)) && isWhole;
-    }
+    for (let part = page * factor; part > (page - 1) * factor; part -= 1)
+      isWhole = (await readPart(part, of / factor, patience)) && isWhole;
     return isWhole;
   }
 
-  async #readPart(number: number, size: number, patience: Patience | undefined): Promise<boolean> {
-    const isBehind = (number - 1) * size >= (this.#last?.total ?? Infinity);
-    if (size > this.#reach.size && !isBehind) return this.split(number, size, patience);
+  async function readPart(page: number, of: number, patience: Patience | undefined): Promise<boolean> {
+    const isBehind = (page - 1) * of >= (last?.total ?? Infinity);
+    if (of > reach.size && !isBehind) return split(page, of, patience);
     try {
-      const page = await this.#reading.requestOne(number, size, patience);
-      if (page.perPage !== size) {
-        const problem = `pages of ${counted(size, 'record')} were requested, and pages of ${page.perPage} came`;
-        throw new ServerFailed(problem, success);
-      }
-      this.#last = page;
-      if (this.#reading.count(page) > 0) this.#parts.push(page);
+      const part = await requestOne(page, of, patience);
+      if (part.perPage !== of) throw otherSize(of, part.perPage);
+      last = part;
+      if (count(part) > 0) parts.push(part);
       return true;
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       // Some servers fail behind the end of a list. Others may show records there, which contradict the total.
-      return isBehind || this.failed(number, size, error);
+      return isBehind || failed(page, of, error);
     }
   }
 
   /** Reads a page that failed in its parts, or notes its only record as unreadable. Returns whether all records came. */
-  async failed(number: number, size: number, failure: Error): Promise<boolean> {
-    const reach = this.#reach;
+  async function failed(page: number, of: number, failure: Error): Promise<boolean> {
     reach.failuresLeft -= 1;
     if (reach.failuresLeft < 0) throw failure;
-    this.#last ??= await this.#findSomePage(failure);
-    if ((number - 1) * size >= this.#last.total) return true;
-    if (size === 1) {
+    // The list itself must not fail. If its first record cannot be read, the place behind the page shows another or its end.
+    last ??=
+      (await requestOne(1, 1, once).catch(noPage)) ?? (await requestOne(number * size + 1, 1, once).catch(noPage));
+    if (last === undefined) throw failure;
+    if ((page - 1) * of >= last.total) return true;
+    if (of === 1) {
       reach.lasting = true;
-      this.#unreadable.push({ place: number, problem: failure.message });
+      unreadable.push({ place: page, problem: failure.message });
       return false;
     }
-    const isWhole = await this.split(number, size, twice);
-    const smaller = size / smallestFactor(size);
+    const isWhole = await split(page, of, twice);
+    const smaller = of / smallestFactor(of);
     // A page with few records says nothing about the size that the host can make, nor does one whose neighbour comes: its failure
     // was one of a moment, of its number or of its records.
-    const isMostlyFull = this.#last.total > (number - 1 / 2) * size;
+    const isMostlyFull = last.total > (page - 1 / 2) * of;
     if (isWhole && isMostlyFull && smaller < reach.size) {
-      const neighbour = await this.#reading.requestOne(Math.max(1, number - 1), size, twice).catch(noPage);
+      const neighbour = await requestOne(Math.max(1, page - 1), of, twice).catch(noPage);
       if (neighbour === undefined) reach.size = Math.min(reach.size, smaller);
     }
     return isWhole;
   }
 
-  /** Requests a single record of the list, to show that the list itself does not fail. If none comes, throws `failure`. */
-  async #findSomePage(failure: Error): Promise<P> {
-    const { requestOne } = this.#reading;
-    // If the first record of the list cannot be read, the place behind the page shows another record or the list's end.
-    const behind = this.#number * this.#size + 1;
-    const page = (await requestOne(1, 1, once).catch(noPage)) ?? (await requestOne(behind, 1, once).catch(noPage));
-    if (page === undefined) throw failure;
-    return page;
+  if (size > reach.size) {
+    await split(number, size, usual);
+  } else {
+    try {
+      return await requestOne(number, size, usual);
+    } catch (error) {
+      if (!isPageFailure(error)) throw error;
+      await failed(number, size, error);
+    }
   }
+  if (last === undefined) throw new Error('no part of the page was read');
+  const { total } = last;
+  return {
+    ...join(last, parts.toReversed()),
+    page: number,
+    perPage: size,
+    lastPage: Math.max(1, Math.ceil(total / size)),
+    parts: parts.length > 0 ? parts : [join(last, [])],
+    // Others were deleted meanwhile.
+    unreadable: unreadable.filter(({ place }) => place <= total),
+  };
+}
+
+function otherSize(requested: number, came: number): ServerFailed {
+  const problem = `pages of ${counted(requested, 'record')} were requested, and pages of ${came} came`;
+  return new ServerFailed(problem, success);
 }
 
 function noPage(error: unknown): undefined {

@@ -8,11 +8,11 @@ import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
 import { type DocumentForm, documentLines, inPieces, signedText } from '../journal/signed-document.ts';
 import type { SigningKey } from '../journal/signing-key.ts';
+import { escapedHtml as html, Html } from '../model/markup.ts';
 import { moneyText } from '../model/money.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import { type CountName, countNameOf, countNames, type Counts } from './intent.ts';
 import { factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
-import { html, type SafeHtml } from '@remix-run/html-template';
 import { actorText } from '../model/actor.ts';
 
 export const receiptFormats = ['json', 'html'] as const;
@@ -191,13 +191,13 @@ code { font: 9pt/1.4 ui-monospace, monospace }
 `;
 
 /** Not formatted or escaped, since the policy names the hash of these bytes. */
-const styleTag = html.raw`${`<style>${style}</style>`}`;
+const styleTag = new Html(`<style>${style}</style>`);
 
 // Nothing is loaded, whatever program opens the page. The data block is no script that could run.
 const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
 /** The names and values of the first table; a value of null is not shown. */
-function pageFacts(head: ReceiptHead): readonly (readonly [string, string | SafeHtml | null])[] {
+function pageFacts(head: ReceiptHead): readonly (readonly [string, string | Html | null])[] {
   const { action, file, state, rows, steps, head: chain } = head;
   const actors = (all: ReceiptHead['planned_by']): string => all.map(actorText).join(', ') || 'nobody';
   return [
@@ -261,7 +261,7 @@ function pageHead(head: ReceiptHead): string {
       ${problems.length === 0 ? null : html`<h2>Problems</h2>`}
       ${problems.length === 0 ? null : table(['row', 'column', 'problem'], [0], problemRows)}
       <h2>Rows</h2>
-      ${html.raw`${tableBegins(rowColumns, rowNumbers)}`}
+      ${new Html(tableBegins(rowColumns, rowNumbers))}
    `;
   return `${String(markup)}\n`;
 }
@@ -298,9 +298,9 @@ function whatOf(parameters: ReceiptRow['parameters']): string {
 type Cell = string | number | null;
 
 /** @param numbers indexes of the columns that are aligned to the right */
-function table(columns: readonly string[], numbers: readonly number[], rows: readonly (readonly Cell[])[]): SafeHtml {
+function table(columns: readonly string[], numbers: readonly number[], rows: readonly (readonly Cell[])[]): Html {
   const lines = rows.map((cells) => line(cells, numbers));
-  return html.raw`${tableBegins(columns, numbers)}${lines}${pageRowsEnd}`;
+  return new Html(`${tableBegins(columns, numbers)}${lines.join('')}${pageRowsEnd}`);
 }
 
 function tableBegins(columns: readonly string[], numbers: readonly number[]): string {
@@ -308,7 +308,7 @@ function tableBegins(columns: readonly string[], numbers: readonly number[]): st
   return `<table><thead><tr>${cells.join('')}</tr></thead><tbody>\n`;
 }
 
-function line(cells: readonly Cell[], numbers: readonly number[]): SafeHtml {
+function line(cells: readonly Cell[], numbers: readonly number[]): Html {
   return html`<tr>
     ${cells.map((cell, at) => html`<td class="${sideOf(at, numbers)}">${cell}</td>`)}
   </tr> `;

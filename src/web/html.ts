@@ -1,7 +1,7 @@
 /** Templates that escape every value, the parts of pages, and the frame around all pages. All markup of the console is made with them. */
-import { html as template, type SafeHtml } from '@remix-run/html-template';
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
+import { escapedHtml, type Html, type Part } from '../model/markup.ts';
 import { bytesText, harmless } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
 import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
@@ -12,18 +12,13 @@ import { fileURLToPath } from 'node:url';
 import { readRegularFile } from '../model/files.ts';
 import { version } from '../model/program.ts';
 
-export type Html = SafeHtml;
-
-/** A value in a template. Booleans are not allowed: they would be printed as words. */
-export type Part = Html | string | number | null | undefined | readonly Part[];
+export type { Html, Part };
 
 /** Makes markup. Escapes all other values, and makes visible text harmless: it cannot hide or reverse what is beside it. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
   const isVisible = visibleParts(strings);
-  return markup(strings, ...parts.map((part, at) => (isVisible[at] === true ? harmlessPart(part) : part)));
+  return escapedHtml(strings, ...parts.map((part, at) => (isVisible[at] === true ? harmlessPart(part) : part)));
 }
-
-const markup = template as (strings: TemplateStringsArray, ...parts: Part[]) => Html;
 
 function harmlessPart(part: Part): Part {
   if (typeof part === 'string') return harmless(part);

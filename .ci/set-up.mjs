@@ -1,8 +1,10 @@
 // Installs the packages where they are missing or older than the lock file. Runs on any Node from 20 on, before
 // anything else is there, so it is plain JavaScript without imports of ours.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import * as files from 'node:fs';
 import { fileURLToPath } from 'node:url';
+
+const { existsSync, mkdirSync, rmSync, statSync, utimesSync, writeFileSync } = files;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -49,6 +51,24 @@ if (!bringsItsOwn && (major < 22 || (major === 22 && minor < 18))) {
       'by its hash here, so none was installed. Install Node 24 (https://nodejs.org) and run this again.\n',
   );
   process.exit(2);
+}
+
+// The command starts three times as fast from a bundle, which src/admin-mirror.js uses while it is newer than every source.
+// Without the bundler (`npm ci --omit=dev`) it runs the sources.
+if (existsSync(`${root}/node_modules/rolldown`)) {
+  const { newestSource } = await import('./newest-source.mjs');
+  if (newestSource(files, root) >= modified('dist/command/made')) bundle();
+}
+
+function bundle() {
+  const begun = new Date();
+  const made = `${root}/dist/command/made`;
+  rmSync(made, { force: true });
+  const node = existsSync(`${root}/node_modules/.bin/node`) ? `${root}/node_modules/.bin/node` : process.execPath;
+  run(node, ['.ci/bundle.mjs'], '', {}, 'the command could not be bundled');
+  // Last, and with the time of the beginning: whoever edits a source meanwhile runs that source.
+  writeFileSync(made, '');
+  utimesSync(made, begun, begun);
 }
 
 if (process.argv.includes('--mutation')) install('test/mutation/', 'mutation testing', '--ignore-scripts');

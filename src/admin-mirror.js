@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command itself. In a clone it runs src/main.ts, in the published package the bundle in dist/command/. It is plain
-// JavaScript so that even a Node that is too old for the rest can print the message below.
+// The command itself. The published package runs the bundle in dist/command/. A clone does too while the bundle that its set-up
+// made is newer than every source, and src/main.ts otherwise. It is plain JavaScript so that even a Node that is too old for the rest can print the message below.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 18)) {
   process.stderr.write(
@@ -10,7 +10,9 @@ if (major < 22 || (major === 22 && minor < 18)) {
   process.exit(2);
 }
 // Not an import of `node:fs`, which would load everything it exports, streams included.
-const [files, { enableCompileCache }, { homedir }, path] = ['fs', 'module', 'os', 'path'].map(process.getBuiltinModule);
+const [files, { enableCompileCache }, { homedir }, path, url] = ['fs', 'module', 'os', 'path', 'url'].map(
+  process.getBuiltinModule,
+);
 // Turn on the compile cache before our first module loads: `--version` takes 1.3 times as long as an empty node with it, and
 // 3 times without it. Our threads and child processes find the folder through the variable.
 const cache = ownCacheFolder();
@@ -20,8 +22,16 @@ if (cache !== undefined && !process.env.NODE_COMPILE_CACHE) {
 }
 const source = new URL('main.ts', import.meta.url);
 const bundle = new URL('../dist/command/main.js', import.meta.url);
-const { main } = await import(files.existsSync(source) ? source.href : bundle.href);
+const { main } = await import(files.existsSync(source) && !(await isBundled()) ? source.href : bundle.href);
 await main(process.argv.slice(2));
+
+/** Whether this clone has a bundle of all that its sources say now. */
+async function isBundled() {
+  const made = files.statSync(new URL('../dist/command/made', import.meta.url), { throwIfNoEntry: false });
+  if (made === undefined) return false;
+  const { newestSource } = await import('../.ci/newest-source.mjs');
+  return newestSource(files, url.fileURLToPath(new URL('..', import.meta.url))) < made.mtimeMs;
+}
 
 /**
  * Returns a folder for compiled code that nobody else can write to, or undefined if there is none. Node runs what it finds

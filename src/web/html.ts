@@ -341,7 +341,7 @@ export function documentOf({ title, body, refresh, onward, visit, routes, assets
       <footer>${caller === null ? 'admin-mirror' : `${server} · admin-mirror ${version()}`}</footer>
     </body>
   </html>`;
-  return `<!doctype html>\n${document.valueOf()}`;
+  return `<!doctype html>\n${document.toString()}`;
 }
 
 function navTag([path, name]: (typeof menu)[number], { path: here, link }: Visit): Part {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
@@ -12,7 +12,8 @@ const setUp = fileURLToPath(new URL('../../.ci/set-up.mjs', import.meta.url));
 function clone(npm: string) {
   const folder = temporaryFolder();
   for (const name of ['.ci', 'bin']) mkdirSync(join(folder, name));
-  copyFileSync(setUp, join(folder, '.ci/set-up.mjs'));
+  for (const name of ['set-up.mjs', 'newest-source.mjs'])
+    copyFileSync(join(setUp, '..', name), join(folder, '.ci', name));
   writeFileSync(join(folder, 'package-lock.json'), '{}');
   writeFileSync(join(folder, 'bin/npm'), `#!/bin/sh\necho "$@" >> "${folder}/calls"\n${npm}\n`);
   chmodSync(join(folder, 'bin/npm'), 0o755);
@@ -54,6 +55,54 @@ describe('the set-up of a clone', () => {
     expect(status).toBe(1);
     expect(stderr).toContain('npm error nothing there');
     expect(stderr).toContain('npm ci failed');
+  });
+});
+
+describe('the command of a clone', () => {
+  /** A clone whose sources and bundle say which of them runs. The bundle is a minute newer. */
+  function bundled() {
+    const folder = temporaryFolder();
+    const write = (name: string, text: string) => {
+      mkdirSync(join(folder, name, '..'), { recursive: true });
+      writeFileSync(join(folder, name), text);
+    };
+    const says = (word: string) => `export const main = async () => console.log('${word}');`;
+    write('package.json', '{ "type": "module" }');
+    write('package-lock.json', '{}');
+    write('src/main.ts', says('sources'));
+    write('src/cli/other.ts', '');
+    write('dist/command/main.js', says('bundle'));
+    write('dist/command/made', '');
+    mkdirSync(join(folder, '.ci'));
+    copyFileSync(sourceCommandFile, join(folder, 'src/admin-mirror.js'));
+    copyFileSync(join(setUp, '../newest-source.mjs'), join(folder, '.ci/newest-source.mjs'));
+    const touch = (name: string, inSeconds: number) => {
+      const at = Date.now() / 1_000 + inSeconds;
+      utimesSync(join(folder, name), at, at);
+    };
+    touch('dist/command/made', 60);
+    const run = () =>
+      spawnSync(process.execPath, ['src/admin-mirror.js', 'status'], { cwd: folder, encoding: 'utf8' }).stdout.trim();
+    return { folder, touch, run };
+  }
+
+  test('runs the bundle that its set-up made', () => {
+    expect(bundled().run()).toBe('bundle');
+  });
+
+  test.each(['src/main.ts', 'src/cli/other.ts', 'src/cli', 'package-lock.json', '.ci/newest-source.mjs'])(
+    'runs the sources once %s has changed',
+    (name) => {
+      const { touch, run } = bundled();
+      touch(name, 120);
+      expect(run()).toBe('sources');
+    },
+  );
+
+  test('runs the sources while there is no whole bundle', () => {
+    const { folder, run } = bundled();
+    rmSync(join(folder, 'dist/command/made'));
+    expect(run()).toBe('sources');
   });
 });
 

@@ -3,11 +3,14 @@
  * sources. It is rebuilt before the tests if the sources are newer.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, globSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs';
+import * as files from 'node:fs';
 import { basename, join } from 'node:path';
+import { newestSource } from '../../.ci/newest-source.mjs';
 import { projectFolder } from './documents.ts';
 
-/** The command of a clone: it runs the sources. */
+const { cpSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } = files;
+
+/** The command of a clone. It runs the sources, or the bundle of its set-up if that is newer than all of them. */
 export const sourceCommandFile = join(projectFolder, 'src/admin-mirror.js');
 
 // Always the same path, since Node caches compiled code by path; and not in node_modules, because a command there takes
@@ -18,8 +21,7 @@ export const commandFile = join(folder, 'src/admin-mirror.js');
 /** Vitest calls it once before all tests. */
 export function setup(): void {
   const made = statSync(commandFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  const sources = globSync(['src/**', '.ci/*.mjs', 'package-lock.json'], { cwd: projectFolder });
-  if (sources.every((each) => statSync(join(projectFolder, each)).mtimeMs < made)) return;
+  if (newestSource(files, join(projectFolder, '/')) < made) return;
   const begun = new Date();
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(folder, 'src'), { recursive: true });

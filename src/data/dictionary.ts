@@ -82,6 +82,7 @@ mirror_pages | The pages of each window as they were last read: a page that come
   ids TEXT | ids on the page, as JSON
   owned INTEGER | how many of them are the window's own
   last_created_at TEXT? | creation time of the last record on the page
+  records TEXT? | a hash of each record, so that only those that changed are read; null: they could not be told apart
   rows_sum INTEGER? | checksum of the window’s rows on the page; null: they are compared again
 mirror_history | How far back the history of each resource reaches. | SELECT resource, begins_at FROM mirror_history
   resource TEXT | users, packages, emails or coupons

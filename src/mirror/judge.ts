@@ -63,13 +63,18 @@ export class Walk {
   }
 
   /** Takes the next page. @param receivedAt when it came, ms since 1970 */
-  add(page: MirrorPage, receivedAt: number, { unusable, duplicateIds }: WrittenPage): void {
+  add(page: MirrorPage, receivedAt: number, written: WrittenPage): void {
     this.#unreadable.push(...(page.unreadable ?? []));
-    this.#unusable += unusable;
-    for (const id of duplicateIds) this.duplicateIds.add(id);
+    this.noteWritten(written);
     this.#perPage ??= page.perPage;
     if (page.perPage !== this.#perPage) this.#otherSize = page.perPage;
     for (const part of page.parts ?? [page]) this.#addPart(part, receivedAt);
+  }
+
+  /** Notes what could not be stored of the pages so far. */
+  noteWritten({ unusable, duplicateIds }: WrittenPage): void {
+    this.#unusable += unusable;
+    for (const id of duplicateIds) this.duplicateIds.add(id);
   }
 
   #addPart(page: MirrorPage, receivedAt: number): void {

@@ -1,6 +1,8 @@
 /** A page as the engine takes it, made from the bytes of a response: the records on it, and the rows made of some of them. */
-import { type ListPage, pageOf } from '../api/lists.ts';
+import { hash } from 'node:crypto';
+import { parseExactly, UnreadableResponse } from '../api/body.ts';
 import { whenOf } from '../api/headers.ts';
+import { type ListPage, type Page, pageOf } from '../api/lists.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts } from '../api/narrow.ts';
 import { pieceBytes } from '../model/memory.ts';
@@ -30,8 +32,8 @@ import { relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced, replacedIn } from './store/page-rows.ts';
 
-/** What identifies a page that came before. */
-export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'perPage'>;
+/** A page that came before. */
+export type KnownPage = RememberedPage;
 
 /** What to take from a page besides the ids of its records. */
 export interface PageWanted {
@@ -43,6 +45,8 @@ export interface PageWanted {
   readonly keptOut?: KeptOut;
   /** A field to take from each record. */
   readonly field?: string;
+  /** Hash the records, so that the next walk need read only those that changed. */
+  readonly hashesRecords?: boolean;
   /** The page may lie behind the end of its list: it comes whole, or fails. */
   readonly isBehind?: boolean;
 }
@@ -55,6 +59,10 @@ export interface PageTask extends PageWanted {
 
 export interface ReadPage extends ListPage {
   readonly hash: string;
+  /** The hashes of its records, one after the other, if they were asked for and could be told apart. */
+  readonly hashes?: string;
+  /** Records with the same bytes as when the page came last: their rows are not among `rows`. */
+  readonly unchanged?: ReadonlySet<RecordKey>;
   /** The id of each record; null if it has no usable one. A known page has none here. */
   readonly ids: readonly (RecordKey | null)[];
   /** The creation time of each record, as served. */
@@ -72,21 +80,26 @@ export type MirrorPage = InParts<ReadPage> & {
 export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   const { known, resource, field, rowsOf = [] } = task;
   const { digest } = response;
-  const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
   if (digest === known?.hash) {
     response.discard();
     const { total, lastPage, perPage } = known;
+    const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
     return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
   }
+  const changed = known === undefined || known === null ? undefined : changesOf(response, task, known);
+  if (changed !== undefined) return changed;
   const served = asServed(response, task);
   if (served !== undefined) return served;
-  const { records, text: _text, ...page } = pageOf(response, task.page, resource);
-  response.discard();
+  const { records, text, ...page } = pageOf(response, task.page, resource);
   const createdAt = records.map((record) => record['created_at']);
+  const ids = records.map((record) => recordKey(record) ?? null);
+  const hashes = task.hashesRecords === true ? hashesOf(text, ids) : undefined;
+  response.discard();
   return {
     ...page,
     hash: digest,
-    ids: records.map((record) => recordKey(record) ?? null),
+    ...(hashes === undefined ? {} : { hashes }),
+    ids,
     createdAt,
     field: field === undefined ? [] : records.map((record) => record[field]),
     rows: rowsOf.map((isMeant) =>
@@ -239,14 +252,146 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
   } = pageOf({ body: envelope, headers, milliseconds }, task.page, resource);
   const none = { unusable: 0, keptOut: [], related: [] };
   const rows = { json, ids, drifts, isServed: true, ...none } as const;
+  const hashes = task.hashesRecords === true ? hashesOf(response.body, ids) : undefined;
   return {
     ...page,
     hash: response.digest,
+    ...(hashes === undefined ? {} : { hashes }),
     ids,
     createdAt,
     field: [],
     rows: owned.map((count) => (count === 0 ? noRows() : rows)),
   };
+}
+
+const listStart = '"data":[{"id":';
+const nextRecord = '},{"id":';
+
+/**
+ * Cuts a list into the texts of its records; undefined if they do not all begin with these ids. The last one has the rest of the
+ * response with it.
+ */
+function textsOf(text: string, ids: readonly (RecordKey | null)[]): string[] | undefined {
+  const start = text.indexOf(listStart);
+  if (start === -1 || text.indexOf('"data"') !== start) return undefined;
+  const texts: string[] = [];
+  let from = start + listStart.length;
+  for (let next = text.indexOf(nextRecord, from); next !== -1; next = text.indexOf(nextRecord, from)) {
+    texts.push(text.slice(from, next));
+    from = next + nextRecord.length;
+  }
+  texts.push(text.slice(from));
+  const isAligned = texts.length === ids.length && texts.every((each, at) => each.startsWith(`${String(ids[at])},`));
+  return isAligned ? texts : undefined;
+}
+
+/** Ten characters of base64 are 60 bits. */
+const hashLength = 10;
+
+function hashOf(text: string): string {
+  return hash('sha1', text, 'base64').slice(0, hashLength);
+}
+
+/** Returns the hashes of the records, one after the other; undefined if their texts cannot be told apart. */
+function hashesOf(text: string, ids: readonly (RecordKey | null)[]): string | undefined {
+  const texts = textsOf(text, ids);
+  if (texts === undefined) return undefined;
+  const [last = ''] = texts.splice(-1);
+  // The rest of the response must not make the last record look changed.
+  const end = endOfRecord(last);
+  return end === undefined ? undefined : [...texts, last.slice(0, end)].map(hashOf).join('');
+}
+
+/** Returns where the record ends whose text begins here, after its first brace; undefined if it does not. */
+function endOfRecord(text: string): number | undefined {
+  let depth = 1;
+  let isText = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (isText) {
+      if (character === '\\') at += 1;
+      else if (character === '"') isText = false;
+    } else if (character === '"') isText = true;
+    else if (character === '{') depth += 1;
+    else if (character === '}' && (depth -= 1) === 0) return at;
+  }
+  return undefined;
+}
+
+/**
+ * Reads only those records of a page whose bytes are others than when the page came last. Undefined if that cannot be told, or if
+ * the page has records of other windows.
+ */
+function changesOf(response: HttpResponse, task: PageTask, known: KnownPage): ReadPage | undefined {
+  const { resource, relations, keptOut, field, rowsOf = [] } = task;
+  const [isMeant] = rowsOf;
+  if (
+    known.records === null ||
+    known.owned !== known.ids.length ||
+    known.ids.length * hashLength !== known.records.length
+  )
+    return undefined;
+  if (relations.length > 0 || field !== undefined || !isNobody(keptOut)) return undefined;
+  if (rowsOf.length !== 1 || isMeant === undefined) return undefined;
+  const { body: text } = response;
+  const start = text.indexOf(listStart);
+  if (start === -1 || text.indexOf('"data"') !== start) return undefined;
+  const before = new Map<string, RecordKey>();
+  for (const [at, id] of known.ids.entries())
+    before.set(known.records.slice(at * hashLength, (at + 1) * hashLength), id);
+  const ids: RecordKey[] = [];
+  const createdAt: unknown[] = [];
+  const changed: ServedRecord[] = [];
+  const hashes: string[] = [];
+  const unchanged = new Set<RecordKey>();
+  let from = start + listStart.length;
+  for (let isLast = false; !isLast;) {
+    const next = text.indexOf(nextRecord, from);
+    isLast = next === -1;
+    const end = isLast ? endOfRecord(text.slice(from)) : next - from;
+    if (end === undefined) return undefined;
+    const piece = text.slice(from, from + end);
+    const digest = hashOf(piece);
+    hashes.push(digest);
+    const id = before.get(digest);
+    if (id !== undefined && !isLast && !unchanged.has(id)) {
+      unchanged.add(id);
+      ids.push(id);
+      createdAt.push(null);
+    } else {
+      const record = parsedRecord(`{"id":${piece}}`);
+      const key = record === undefined ? undefined : recordKey(record);
+      if (record === undefined || key === undefined || !isMeant(record['created_at'])) return undefined;
+      ids.push(key);
+      createdAt.push(record['created_at']);
+      changed.push(record);
+    }
+    from = isLast ? from + end + 1 : next + nextRecord.length;
+  }
+  const envelope = `${text.slice(0, start)}"data":[${text.slice(from)}`;
+  const { headers, milliseconds, digest } = response;
+  let page: Page;
+  try {
+    page = pageOf({ body: envelope, headers, milliseconds }, task.page, resource);
+  } catch (error) {
+    // The whole response may well be a page: its records were cut in the wrong places.
+    if (error instanceof UnreadableResponse) return undefined;
+    throw error;
+  }
+  if (page.records.length > 0) return undefined;
+  response.discard();
+  const { records: _none, text: _text, ...numbers } = page;
+  const rows = [rowsFor(task, changed)];
+  return { ...numbers, hash: digest, hashes: hashes.join(''), unchanged, ids, createdAt, field: [], rows };
+}
+
+function parsedRecord(text: string): ServedRecord | undefined {
+  try {
+    const record = parseExactly(text);
+    return isRecord(record) ? record : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function isNobody(keptOut: KeptOut | undefined): boolean {

@@ -185,7 +185,6 @@ export class WindowVisitor {
       if (!(walk instanceof Walk)) return walk;
       const verdict = judge(walk, { surplus: window.surplus, freshAsOf: window.freshAsOf, before });
       if (walked >= maxWalks || !isWorthAnother(verdict)) {
-        writer.flush();
         this.#conclude(window, writer, walk, await this.#confirmed(window, walk, verdict));
         return [];
       }
@@ -221,12 +220,22 @@ export class WindowVisitor {
     }
     if (end.kind === 'large') throw new Error('a window without a bound is too large');
     const walk = new Walk(startedAt);
-    for await (const page of readBack(read, end.page)) {
-      const written = writer.write({ page: page.page, paginate, range: this.#rangeOf(window) }, page, walk.ids);
+    writer.begin();
+    for await (const shown of readBack(read, end.page)) {
+      let page = shown;
+      const place = { page: page.page, paginate, range: this.#rangeOf(window) };
+      let written = writer.write(place, page);
+      if (written === null) {
+        // Rows are not as they were read: from here on the window is compared row by row.
+        page = await read(page.page);
+        written = writer.write(place, page);
+      }
+      if (written === null) throw new Error('a page that was read whole was not written');
       walk.add(page, clock.now(), written);
       allowance.noteSeen(resource, window, walk.ids.size);
       this.#ports.progress({ kind: 'page', resource, records: entriesOn(page).length });
     }
+    walk.noteWritten(writer.flush());
     return walk;
   }
 
@@ -240,7 +249,9 @@ export class WindowVisitor {
     return async (page: number, isBehind = false): Promise<MirrorPage> => {
       const request = { page, paginate, range };
       const known = writer.knownAt(request);
-      const wanted = { known, rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource), isBehind };
+      const rowsOf = [takes.bind(null, window)];
+      const keptOut = store.keptOut(resource);
+      const wanted = { known, rowsOf, keptOut, isBehind, hashesRecords: writer.remembers };
       const read = await source.page(resource, request, profile, this.#signal, wanted);
       this.#noteHost(read);
       return writer.recognise(request, read);

@@ -52,7 +52,7 @@ async function readUnsent(
         if (rows === undefined || received === 0) continue;
         // The window's rows are no longer only those of its last walk.
         store.forgetPages(window);
-        store.recordPage(run, window, rows, received);
+        store.recordPages(run, window, [{ rows, received }]);
       }
     }
     for (const id of page.ids) if (id !== null) waiting.delete(id);

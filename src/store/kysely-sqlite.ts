@@ -166,6 +166,7 @@ export interface Tables {
     ids: string;
     owned: number;
     last_created_at: string | null;
+    records: string | null;
     /** The checksum of the window's rows on the page; null if they must be compared again. */
     rows_sum: number | null;
   };

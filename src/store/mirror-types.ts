@@ -39,6 +39,8 @@ export interface RememberedPage {
   /** How many of its records belong to the window. */
   readonly owned: number;
   readonly lastCreatedAt: string | null;
+  /** A hash of each record, one after the other; null if they could not be told apart. */
+  readonly records: string | null;
   /** The checksum of its rows as the last walk left them; null if it must be computed from the current rows. */
   readonly rowsSum: number | null;
 }

@@ -336,7 +336,8 @@ test('several changes of a record at one moment are reported in order', async ()
   store.beginRun('r', 'sync', ['coupons']);
   const [window] = store.windows('coupons');
   if (window === undefined) throw new Error('no window');
-  const show = (code: string) => store.recordPage('r', window, pageRows('coupons', [{ id: 900, code }]), 1);
+  const show = (code: string) =>
+    store.recordPages('r', window, [{ rows: pageRows('coupons', [{ id: 900, code }]), received: 1 }]);
   show('one');
   show('two');
   store.deleteRecords('r', 'coupons', [900]);
@@ -410,7 +411,8 @@ describe('a record that comes again in the run that removed it', () => {
     store.beginRun('run', 'sync', ['users']);
     store.deleteRecords('run', 'users', [7]);
     const [window] = store.windows('users');
-    if (window !== undefined) store.recordPage('run', window, pageRows('users', [{ ...user, ...change }]), 1);
+    const rows = pageRows('users', [{ ...user, ...change }]);
+    if (window !== undefined) store.recordPages('run', window, [{ rows, received: 1 }]);
     const [report] = store.runs(1);
     store.close();
     expect(versionsIn(file, 'users').map((version) => version.change)).toEqual(expected);

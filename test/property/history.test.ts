@@ -47,11 +47,12 @@ describe('a version returns every cell as it was', () => {
       fc.assert(
         fc.property(record, (fields) => {
           now += 1_000;
-          store.recordPage('r', window, pageRows('users', [{ id: 1, ...fields }]), 1);
+          store.recordPages('r', window, [{ rows: pageRows('users', [{ id: 1, ...fields }]), received: 1 }]);
           const at = timestampOf(now);
           const row = withoutSigns(tableRows(file, 'users'));
           now += 1_000;
-          store.recordPage('r', window, pageRows('users', [{ id: 1, username: `other ${now}` }]), 1);
+          const other = pageRows('users', [{ id: 1, username: `other ${now}` }]);
+          store.recordPages('r', window, [{ rows: other, received: 1 }]);
           expect(withoutSigns(tableRows(file, 'users', at))).toEqual(row);
         }),
         { numRuns: 150 },

@@ -58,6 +58,30 @@ interface MirrorOptions {
   readonly historyIgnore: readonly string[];
 }
 
+/** What a page brings for a window. */
+interface PageToWrite {
+  readonly rows: PageRows;
+  /** Records on the page. */
+  readonly received: number;
+  /** The page as it came last, if only the records that are new since then are among `rows`; and how many are not. */
+  readonly known?: RememberedPage;
+  readonly unchanged?: number;
+  /** The ids on the page, if its rows are to have a checksum. */
+  readonly ids?: readonly RecordKey[];
+}
+
+interface WrittenRows {
+  readonly inserted: number;
+  readonly updated: number;
+  readonly unchanged: number;
+  /** Records without a usable id, or of another resource. */
+  readonly unusable: number;
+  /** Ids under which another record came before. */
+  readonly duplicateIds: readonly RecordKey[];
+  /** The checksum of the page's rows, if it was asked for. */
+  readonly rowsSum: number | null;
+}
+
 /** A remembered page that no rows fit: its window is compared row by row. */
 const unknownPage = {
   key: '',
@@ -68,6 +92,7 @@ const unknownPage = {
   ids: [],
   owned: 0,
   lastCreatedAt: null,
+  records: null,
   rowsSum: null,
 };
 
@@ -170,6 +195,27 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     return timeless(doing);
   }
 
+  function writePage(
+    run: string,
+    window: Window,
+    { rows, received, unchanged = 0 }: PageToWrite,
+    seen: ReadonlySet<RecordKey> | undefined,
+  ) {
+    const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
+    const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
+    suppressions.note(window.resource, rows.keptOut, now());
+    for (const drift of rows.drifts) report(drift);
+    const { duplicateIds, ...counts } = upsert(rows, window, stepAt, seen);
+    const undone = duplicateIds.filter((id) => undoReuse(id, runBeganAfter));
+    if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
+    const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
+    if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
+    relations.write(window.resource, rows.related, report);
+    advanceWindow(runner, window);
+    addCounts(runner, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
+    return { ...counts, duplicateIds, unusable: rows.unusable };
+  }
+
   return {
     /**
      * Takes the lock, from a dead owner if need be, or throws `LockHeldError`, as does every later step once another process has
@@ -225,29 +271,38 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       emails: [...suppressions.ids('emails')],
     }),
     /**
-     * Upserts the rows with their related records, and advances the window and the run's counters. Returns what could not be
-     * stored: a walk with any of that is not complete.
+     * Stores pages in the order given, with their related records, and advances the window and the run's counters. Returns for
+     * each page what could not be stored: a walk with any of that is not complete. Returns null for a page, and does not store it,
+     * if the rows of its `known` page are not as they were read: then all of its records must be compared.
      * @param seen ids that the walk has seen before: only newer versions of the same records replace their rows
      */
-    recordPage: (run: string, window: Window, rows: PageRows, received: number, seen?: ReadonlySet<RecordKey>) =>
+    recordPages: (
+      run: string,
+      window: Window,
+      pages: readonly PageToWrite[],
+      seen?: ReadonlySet<RecordKey>,
+    ): readonly (WrittenRows | null)[] =>
       step(() => {
-        const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
-        const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
-        suppressions.note(window.resource, rows.keptOut, now());
-        for (const drift of rows.drifts) report(drift);
-        const { duplicateIds, ...counts } = upsert(rows, window, stepAt, seen);
-        const undone = duplicateIds.filter((id) => undoReuse(id, runBeganAfter));
-        if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
-        const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
-        if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
-        relations.write(window.resource, rows.related, report);
-        advanceWindow(runner, window);
-        addCounts(runner, run, window.resource, { ...counts, received });
-        return { ...counts, duplicateIds, unusable: rows.unusable };
+        const { sums } = writerOf(window.resource);
+        let before = seen;
+        return pages.map((page) => {
+          if (page.known !== undefined && !sums.fits(window, page.known)) return null;
+          const written = writePage(run, window, page, before);
+          if (pages.length > 1) before = new Set([...(before ?? []), ...page.rows.ids]);
+          return { ...written, rowsSum: page.ids === undefined ? null : sums.of(window, keysJson(page.ids)) };
+        });
       }),
-    /** Counts pages that came again unchanged. @param same how many records they have, and how many of these the window owns */
-    recordSamePages: (run: string, resource: ResourceName, same: { received: number; owned: number }) =>
-      step(() => addCounts(runner, run, resource, { received: same.received, unchanged: same.owned })),
+    /** Whether the rows of a remembered page are as they were read. */
+    fitsRows: (window: Window, page: RememberedPage) => writerOf(window.resource).sums.fits(window, page),
+    /** Counts pages that came again unchanged. */
+    recordSamePages: (run: string, resource: ResourceName, pages: readonly RememberedPage[]): void =>
+      step(() => {
+        const sum = (of: (page: RememberedPage) => number) => pages.reduce((all, page) => all + of(page), 0);
+        addCounts(runner, run, resource, {
+          received: sum(({ ids }) => ids.length),
+          unchanged: sum(({ owned }) => owned),
+        });
+      }),
     /** Forgets the pages of the window, before its rows are written outside of a walk. */
     forgetPages: (window: Window): void => step(() => replacePages(runner, window, [])),
     /** Whether rows of the window are not as its last walk left them, or `compareAgain` has marked it. */

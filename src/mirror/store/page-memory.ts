@@ -28,15 +28,17 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
     ids: keysIn(row.ids),
     owned: row.owned,
     lastCreatedAt: row.last_created_at,
+    records: row.records,
     rowsSum: row.rows_sum,
   }));
 }
 
 export function rowSums(database: Database, resource: ResourceName) {
   const cells = servedColumns(resourceOf(resource)).map(quoteName);
-  // All rows as one blob: row by row, or as a string, it takes twice as long.
+  // All rows as one blob: row by row, or as a string, it takes twice as long, and as JSON a fourth longer.
+  const texts = cells.map((cell) => `ifnull(${cell}, char(1))`).join(', ');
   const rowsWhere = (meant: string) => `SELECT CAST(group_concat(cells) AS BLOB) FROM (
-    SELECT json_array(${cells.join(', ')}) AS cells FROM ${quoteName(resource)}
+    SELECT concat_ws(char(2), ${texts}) AS cells FROM ${quoteName(resource)}
     WHERE id IN (SELECT value FROM json_each(?)) AND ${meant} ORDER BY id)`;
   const all = database.prepare<[string], Buffer | null>(rowsWhere('true')).pluck();
   // A wide range also shows rows of neighbouring windows, which may change independently of this one.
@@ -55,6 +57,8 @@ export function rowSums(database: Database, resource: ResourceName) {
   };
   return {
     of,
+    /** Whether the rows of the page still have its checksum. */
+    fits: (window: Window, { ids, rowsSum }: RememberedPage): boolean => rowsSum === of(window, keysJson(ids)),
     /** Whether the rows of each remembered page still have its checksum. */
     fit: (window: Window): boolean => {
       try {
@@ -92,6 +96,7 @@ export function replacePages(
         ids,
         owned: page.owned,
         last_created_at: page.lastCreatedAt,
+        records: page.records,
         rows_sum: page.rowsSum ?? sumOf(window, ids),
       }),
     );

@@ -1,62 +1,89 @@
-/** Writes the pages of one window's walks, and remembers them for the next one. */
+/**
+ * Writes the pages of one window's walks, and remembers them for the next one. Section "The page's memory" of docs/architecture.md.
+ */
 import type { DayRange } from '../../model/era.ts';
 import { version } from '../../model/program.ts';
 import type { RecordKey } from '../../model/records.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import { createdAtOn, entriesOn, idsOn, type KnownPage, type MirrorPage, noRows } from '../page.ts';
+import { createdAtOn, entriesOn, idsOn, type MirrorPage, noRows } from '../page.ts';
 import type { MirrorStore } from './mirror-store.ts';
 
-interface PageRequest {
+/** What identifies a page of a window. */
+interface PagePlace {
   readonly page: number;
   readonly paginate: number;
   readonly range: DayRange | null;
 }
 
 /** Equal for equal requests. The program's version is part of it, since another version may make other rows of the same bytes. */
-function keyOf({ page, paginate, range }: PageRequest): string {
+function keyOf({ page, paginate, range }: PagePlace): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page, version()].join(' ');
 }
 
-/** What pages that came again have shown together. */
-interface SamePages {
-  readonly pages: number;
-  readonly received: number;
-  readonly owned: number;
+interface Written {
+  /** Records without a usable id, or of another resource. */
+  readonly unusable: number;
+  /** Ids under which another record came before. */
+  readonly duplicateIds: readonly RecordKey[];
 }
 
-const noPages: SamePages = { pages: 0, received: 0, owned: 0 };
+const nothing: Written = { unusable: 0, duplicateIds: [] };
 
-/** The pages of a window: those of its last walk, and those of the walk under way. */
-class PageMemory {
-  readonly #known: ReadonlyMap<string, RememberedPage>;
+/** Pages are written together: a commit for each costs more than reading it, and in ascending order they are appended. */
+const pagesPerCommit = 8;
+
+interface HeldPage {
+  readonly place: PagePlace;
+  readonly page: MirrorPage;
+}
+
+export class WalkWriter {
+  readonly #store: MirrorStore;
+  readonly #run: string;
+  readonly #window: Window;
   readonly #comparesRows: boolean;
+  /** The pages of the window's last walk, by their places. */
+  readonly #known: ReadonlyMap<string, RememberedPage>;
   readonly #pages = new Map<string, RememberedPage>();
   /** Ids on pages of this walk that had changed: their rows may no longer be as a known page left them. */
   readonly #changed = new Set<RecordKey>();
-  #same: SamePages = noPages;
+  /** Whether the walk remembers its pages. The first one does not, since that would make it slower. */
+  readonly remembers: boolean;
+  #held: HeldPage[] = [];
+  /** Pages that came again unchanged, to be counted. */
+  #same: RememberedPage[] = [];
+  /** The ids that this walk has written, or found as they were. */
+  readonly #written = new Set<RecordKey>();
+  #altered = false;
   #readTwice = false;
-  /** Records requested per page. */
   #paginate: number | undefined;
 
-  /** @param comparesRows whether pages are compared row by row even if they are known */
-  constructor(known: readonly RememberedPage[], comparesRows: boolean) {
-    this.#known = new Map(known.map((page) => [page.key, page]));
+  /** @param comparesRows whether all rows are compared, even if their page is known */
+  constructor(store: MirrorStore, run: string, window: Window, comparesRows: boolean) {
+    this.#store = store;
+    this.#run = run;
+    this.#window = window;
     this.#comparesRows = comparesRows;
+    this.remembers = window.state === 'settled';
+    const known = this.remembers ? store.rememberedPages(window) : [];
+    this.#known = new Map(known.map((page) => [page.key, page]));
+    // A comparison has marked the window, or another program has touched a row that is on none of its pages.
+    this.#altered = known.some(({ key }) => key === '');
+    store.beginWalk(run, window);
+  }
+
+  /** Whether rows of the window were not as they were read. */
+  isAltered(): boolean {
+    return this.#altered;
   }
 
   /** The page that the last walk met at this place; null if there is none, or if its rows must be compared. */
-  knownAt(request: PageRequest): KnownPage | null {
-    return this.#comparesRows ? null : (this.#untouched(request) ?? null);
+  knownAt(place: PagePlace): RememberedPage | null {
+    return this.#comparesRows || this.#altered ? null : (this.#untouched(place) ?? null);
   }
 
-  /** The page of the last walk, if this one has the same bytes. */
-  sameAs(request: PageRequest, { hash, parts }: MirrorPage): RememberedPage | undefined {
-    const known = this.#untouched(request);
-    return parts === undefined && known?.hash === hash ? known : undefined;
-  }
-
-  #untouched(request: PageRequest): RememberedPage | undefined {
-    const known = this.#known.get(keyOf(request));
+  #untouched(place: PagePlace): RememberedPage | undefined {
+    const known = this.#known.get(keyOf(place));
     return known === undefined || this.#isTouched(known) ? undefined : known;
   }
 
@@ -64,122 +91,134 @@ class PageMemory {
     return this.#changed.size > 0 && ids.some((id) => this.#changed.has(id));
   }
 
-  /** Marks the page as recalled if it has the same bytes as in the last walk and need not be compared. */
-  recognise(request: PageRequest, page: MirrorPage): MirrorPage {
-    const known = this.#comparesRows ? undefined : this.sameAs(request, page);
-    return known === undefined ? page : { ...page, recalled: known };
+  /** Marks the page as recalled if it has the same bytes as in the last walk. */
+  recognise(place: PagePlace, page: MirrorPage): MirrorPage {
+    const known = this.knownAt(place);
+    return known === null || page.parts !== undefined || page.hash !== known.hash ? page : { ...page, recalled: known };
   }
 
   /**
-   * Notes a page of this walk.
-   * @param owned how many of its records are the window's
-   * @param rowsSum the checksum of its rows, if known
+   * Writes a page, at once or with the next ones. Returns null if rows of it were altered: it must be read again, and compared.
    */
-  note(request: PageRequest, page: MirrorPage, owned: number, rowsSum: number | null): void {
-    const key = keyOf(request);
-    this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? request.paginate) !== request.paginate;
-    this.#paginate = request.paginate;
-    const { hash, total, lastPage, perPage } = page;
+  write(place: PagePlace, page: MirrorPage): Written | null {
+    if (page.parts === undefined && !this.remembers) {
+      this.#held.push({ place, page });
+      return this.#held.length < pagesPerCommit ? nothing : this.#writeHeld();
+    }
+    const known = this.knownAt(place);
+    const isKnown = page.recalled !== undefined || page.unchanged !== undefined;
+    const held = this.#held.length === 0 ? nothing : this.#writeHeld();
+    const written = !isKnown ? this.#writeWhole(place, page) : known && this.#writeKnown(place, page, known);
+    if (written === null) {
+      this.#altered = true;
+      return null;
+    }
+    for (const id of idsOn(page)) this.#written.add(id);
+    return together([held, written]);
+  }
+
+  /** Begins one more walk of the window. */
+  begin(): void {
+    this.#written.clear();
+  }
+
+  #writeKnown(place: PagePlace, page: MirrorPage, known: RememberedPage): Written | null {
+    if (page.recalled !== undefined) {
+      // Outside of the transaction: what is changed by hand later no longer fits the checksum, which stays.
+      if (!this.#store.fitsRows(this.#window, known)) return null;
+      this.#same.push(known);
+      if (this.#same.length >= pagesPerCommit) this.#countSame();
+      this.#note(place, page, known.owned, known.rowsSum);
+      return nothing;
+    }
+    const [rows = noRows()] = page.rows;
+    const ids = idsOn(page);
+    const toWrite = { rows, received: ids.length, known, unchanged: page.unchanged?.size ?? 0, ids };
+    const [written] = this.#store.recordPages(this.#run, this.#window, [toWrite], this.#written);
+    if (written === undefined || written === null) return null;
+    for (const id of rows.ids) this.#changed.add(id);
+    this.#note(place, page, ids.length, written.rowsSum);
+    return written;
+  }
+
+  #writeWhole(place: PagePlace, page: MirrorPage): Written {
+    const parts = page.parts ?? [page];
+    const ids = this.remembers && page.parts === undefined ? { ids: idsOn(page) } : {};
+    const pages = parts.map((part) => ({ rows: part.rows[0] ?? noRows(), received: entriesOn(part).length, ...ids }));
+    const written = this.#store
+      .recordPages(this.#run, this.#window, pages, this.#written)
+      .filter((each) => each !== null);
+    const isAsRead = written.every(({ inserted, updated }) => inserted + updated === 0);
+    if (page.parts === undefined && this.#untouched(place)?.hash === page.hash && !isAsRead) this.#altered = true;
+    const owned = pages.reduce((sum, { rows }) => sum + rows.ids.length + rows.unusable + rows.keptOut.length, 0);
+    if (this.#known.size > 0 && !isAsRead) for (const id of idsOn(page)) this.#changed.add(id);
+    this.#note(place, page, owned, written[0]?.rowsSum ?? null);
+    return together(written);
+  }
+
+  #writeHeld(): Written {
+    const held = this.#held.splice(0).toReversed();
+    const pages = held.map(({ page }) => ({ rows: page.rows[0] ?? noRows(), received: entriesOn(page).length }));
+    const written = this.#store
+      .recordPages(this.#run, this.#window, pages, this.#written)
+      .filter((each) => each !== null);
+    for (const { page } of held) for (const id of idsOn(page)) this.#written.add(id);
+    return together(written);
+  }
+
+  /** Writes what is held. Returns what could not be stored. */
+  flush(): Written {
+    this.#countSame();
+    return this.#held.length === 0 ? nothing : this.#writeHeld();
+  }
+
+  #countSame(): void {
+    const same = this.#same.splice(0);
+    if (same.length > 0) this.#store.recordSamePages(this.#run, this.#window.resource, same);
+  }
+
+  #note(place: PagePlace, page: MirrorPage, owned: number, rowsSum: number | null): void {
+    const key = keyOf(place);
+    this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? place.paginate) !== place.paginate;
+    this.#paginate = place.paginate;
+    const { hash, total, lastPage, perPage, recalled, hashes } = page;
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
-    const ids = idsOn(page);
-    if (rowsSum === null && this.#known.size > 0) for (const id of ids) this.#changed.add(id);
-    this.#pages.set(key, { key, hash, total, lastPage, perPage, ids, owned, lastCreatedAt, rowsSum });
-  }
-
-  /** Notes a page that came again unchanged. Returns how many have since `takeSame`. */
-  noteSame(request: PageRequest, page: MirrorPage, { ids, owned, rowsSum }: RememberedPage): number {
-    this.note(request, page, owned, rowsSum);
-    const { pages, received, owned: before } = this.#same;
-    this.#same = { pages: pages + 1, received: received + ids.length, owned: before + owned };
-    return pages + 1;
-  }
-
-  /** The pages that came again unchanged since the last call. */
-  takeSame(): SamePages {
-    const same = this.#same;
-    this.#same = noPages;
-    return same;
-  }
-
-  /** What to remember of a settled walk: nothing if a page was read twice, since its rows may come from either reading. */
-  pages(): readonly RememberedPage[] | 'as they are' {
-    if (this.#readTwice) return [];
-    const pages = [...this.#pages.values()];
-    const isKnown = ({ key, hash, rowsSum }: RememberedPage) => rowsSum !== null && this.#known.get(key)?.hash === hash;
-    if (pages.length === this.#known.size && pages.every(isKnown)) return 'as they are';
-    return pages.map((page) => (this.#isTouched(page) ? { ...page, rowsSum: null } : page));
-  }
-}
-
-/** Unchanged pages are counted together: a commit for each would cost more than reading it. */
-const samePagesPerCommit = 8;
-
-export class WalkWriter {
-  readonly #store: MirrorStore;
-  readonly #run: string;
-  readonly #window: Window;
-  readonly #memory: PageMemory;
-  #altered = false;
-
-  constructor(store: MirrorStore, run: string, window: Window, comparesRows: boolean) {
-    this.#store = store;
-    this.#run = run;
-    this.#window = window;
-    store.beginWalk(run, window);
-    const isSettled = window.state === 'settled';
-    this.#altered = isSettled && !comparesRows && store.isAltered(window);
-    this.#memory = new PageMemory(isSettled && !this.#altered ? store.rememberedPages(window) : [], comparesRows);
-  }
-
-  isAltered(): boolean {
-    return this.#altered;
-  }
-
-  knownAt(request: PageRequest): KnownPage | null {
-    return this.#memory.knownAt(request);
-  }
-
-  recognise(request: PageRequest, page: MirrorPage): MirrorPage {
-    return this.#memory.recognise(request, page);
-  }
-
-  write(request: PageRequest, page: MirrorPage, seen: ReadonlySet<RecordKey>) {
-    const memory = this.#memory;
-    if (page.recalled !== undefined) {
-      if (memory.noteSame(request, page, page.recalled) >= samePagesPerCommit) this.flush();
-      return { unusable: 0, duplicateIds: [] };
-    }
-    const parts = page.parts ?? [page];
-    let unusable = 0;
-    const duplicateIds: RecordKey[] = [];
-    let earlier = seen;
-    for (const part of parts) {
-      const [rows = noRows()] = part.rows;
-      const recorded = this.#store.recordPage(this.#run, this.#window, rows, entriesOn(part).length, earlier);
-      earlier = earlier.union(new Set(rows.ids));
-      const same = memory.sameAs(request, part);
-      const isAsRead = recorded.inserted + recorded.updated === 0;
-      if (same !== undefined && !isAsRead) this.#altered = true;
-      const owned = rows.ids.length + rows.unusable + rows.keptOut.length;
-      memory.note(request, part, owned, isAsRead && same !== undefined ? same.rowsSum : null);
-      unusable += recorded.unusable;
-      duplicateIds.push(...recorded.duplicateIds);
-    }
-    return { unusable, duplicateIds };
-  }
-
-  flush(): void {
-    const same = this.#memory.takeSame();
-    if (same.pages > 0) this.#store.recordSamePages(this.#run, this.#window.resource, same);
+    const records = recalled?.records ?? hashes ?? null;
+    this.#pages.set(key, {
+      key,
+      hash,
+      total,
+      lastPage,
+      perPage,
+      ids: idsOn(page),
+      owned,
+      lastCreatedAt,
+      records,
+      rowsSum,
+    });
   }
 
   settle(end: Pick<Window, 'serverTotal' | 'freshAsOf' | 'surplus'>): void {
-    this.#store.endWalk(this.#run, this.#window, {
-      state: 'settled',
-      problem: null,
-      ...end,
-      pages: this.#memory.pages(),
-    });
+    const pages = this.#toRemember();
+    this.#store.endWalk(this.#run, this.#window, { state: 'settled', problem: null, ...end, pages });
   }
+
+  /** What to remember of a settled walk: nothing if a page was read twice, since its rows may come from either reading. */
+  #toRemember(): readonly RememberedPage[] | 'as they are' {
+    if (this.#readTwice || !this.remembers) return [];
+    const pages = [...this.#pages.values()];
+    const isKnown = ({ key, hash }: RememberedPage) => this.#known.get(key)?.hash === hash;
+    if (this.#changed.size === 0 && pages.length === this.#known.size && pages.every(isKnown)) return 'as they are';
+    // If a record came on two pages, the later one may have written a row of the earlier one, whose checksum no longer holds.
+    const shown = pages.reduce((sum, { ids }) => sum + ids.length, 0);
+    return shown === this.#written.size ? pages : pages.map((page) => ({ ...page, rowsSum: null }));
+  }
+}
+
+function together(written: readonly Written[]): Written {
+  return {
+    unusable: written.reduce((sum, { unusable }) => sum + unusable, 0),
+    duplicateIds: written.flatMap(({ duplicateIds }) => duplicateIds),
+  };
 }

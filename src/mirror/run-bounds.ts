@@ -251,10 +251,11 @@ function watchSpace(
     if (event.kind === 'expected') growth += Math.max(0, event.records - store.liveCount(event.resource));
     if (event.kind === 'page') received += event.records;
     if (stopped || (isFilled ? event.kind !== 'expected' : received < next)) return;
-    next = received * 2;
     const { folder, bytes, records } = store.footprint();
     const added = records - before.records;
+    // Pages are written some at a time.
     if (!isFilled && added < enoughRecords) return;
+    next = received * 2;
     const each = isFilled ? bytes / records : (bytes - before.bytes) / added;
     try {
       requireSpace('sync', folder, (growth - added) * each, free);

@@ -221,21 +221,25 @@ export class WindowVisitor {
     if (end.kind === 'large') throw new Error('a window without a bound is too large');
     const walk = new Walk(startedAt);
     writer.begin();
-    for await (const shown of readBack(read, end.page)) {
-      let page = shown;
-      const place = { page: page.page, paginate, range: this.#rangeOf(window) };
-      let written = writer.write(place, page);
-      if (written === null) {
-        // Rows are not as they were read: from here on the window is compared row by row.
-        page = await read(page.page);
-        written = writer.write(place, page);
+    try {
+      for await (const shown of readBack(read, end.page)) {
+        let page = shown;
+        const place = { page: page.page, paginate, range: this.#rangeOf(window) };
+        let written = writer.write(place, page);
+        if (written === null) {
+          // Rows are not as they were read: from here on the window is compared row by row.
+          page = await read(page.page);
+          written = writer.write(place, page);
+        }
+        if (written === null) throw new Error('a page that was read whole was not written');
+        walk.add(page, clock.now(), written);
+        allowance.noteSeen(resource, window, walk.ids.size);
+        this.#ports.progress({ kind: 'page', resource, records: entriesOn(page).length });
       }
-      if (written === null) throw new Error('a page that was read whole was not written');
-      walk.add(page, clock.now(), written);
-      allowance.noteSeen(resource, window, walk.ids.size);
-      this.#ports.progress({ kind: 'page', resource, records: entriesOn(page).length });
+    } finally {
+      // What was read until a page failed is kept.
+      walk.noteWritten(writer.flush());
     }
-    walk.noteWritten(writer.flush());
     return walk;
   }
 

@@ -206,6 +206,7 @@ CREATE TABLE mirror_pages (
   ids TEXT NOT NULL,
   owned INTEGER NOT NULL,
   last_created_at TEXT,
+  records TEXT,
   rows_sum INTEGER,
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE

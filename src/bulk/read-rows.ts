@@ -21,7 +21,7 @@ import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
 import { mapRows, type Rows, shown, textCell } from './sheet/rows.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
-import { unguardedText } from '../store/files/csv.ts';
+import { unguardedText } from '../model/spreadsheet.ts';
 
 export interface ReadRow {
   readonly row: number;

@@ -17,7 +17,7 @@ import { intentStates, type ResultFile, resultFileOf, resultFiles } from './inte
 import { factsOf, recordOf, reportOf } from './report.ts';
 import { ownCells } from './review.ts';
 import { limits } from './sheet/limits.ts';
-import { type Table, type TableCell, tableFormats, type TableWriter } from '../store/files/csv.ts';
+import { type Table, type TableCell, tableFormats, type TableWriter } from '../model/spreadsheet.ts';
 
 /** The columns that result files have besides those of the sheet. */
 export const ourColumns: readonly string[] = (

@@ -5,7 +5,7 @@
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
 import { changeBetween, moneyText } from '../model/money.ts';
-import type { Table, TableCell } from '../store/files/csv.ts';
+import type { Table, TableCell } from '../model/spreadsheet.ts';
 
 /** A row as `--json` prints it. The shape is part of the contract with scripts. */
 export interface ReviewRow {

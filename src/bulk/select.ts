@@ -3,9 +3,10 @@
  * a row of the query, no file is written. Looks nobody up and sends nothing.
  */
 import { extname } from 'node:path';
+import { stringify } from 'csv-stringify/sync';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { csvLines, guardedText } from '../store/files/csv.ts';
+import { guardedText } from '../model/spreadsheet.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
 import type { ReadingStore } from '../store/reading.ts';
 import type { Action } from './action.ts';
@@ -135,11 +136,10 @@ function* sheetText(
     }
     return;
   }
-  const lines = csvLines({ delimiter: format === 'csv' ? ',' : '\t', guard: false });
-  yield lines([columns]);
-  for (let at = 0; at < rows.length; at += rowsAPiece) {
-    yield lines(rows.slice(at, at + rowsAPiece).map((row) => row.map((cell) => (cell === '' ? null : cell))));
-  }
+  const delimiter = format === 'csv' ? ',' : '\t';
+  const options = { delimiter, record_delimiter: '\n', quoted_match: /[,;\t]/, quote_record_delimiter: true };
+  yield stringify([columns], options);
+  for (let at = 0; at < rows.length; at += rowsAPiece) yield stringify(rows.slice(at, at + rowsAPiece), options);
 }
 
 export function templateText({ examples }: Action, format: WrittenFormat): string {

@@ -4,7 +4,7 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { instantMicroseconds, wholeSeconds } from '../model/time.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { plainText } from '../store/files/csv.ts';
+import { plainText } from './csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 import { type ColumnType, distinctColumns } from './column-type.ts';
 import type { FileRun } from './export.ts';
@@ -139,9 +139,13 @@ class ParquetFile {
     const others = new Map<number, string>();
     const values = columns.map(({ name }, index) => {
       const type = types[index] ?? 'text';
-      return (this.#cells[index] ?? []).map((cell, row) => {
-        const { value, isExact } = converted(type, cell);
-        if (isExact) return value;
+      const cells = this.#cells[index] ?? [];
+      if (type === 'text')
+        return cells.map((cell) => (cell === null || typeof cell === 'string' ? cell : plainText(cell)));
+      return cells.map((cell, row) => {
+        if (cell === null) return null;
+        const value = converted(type, cell);
+        if (value !== null && isExact(type, cell, value)) return value;
         if (declared[index] === undefined) throw misfit(name, type, cell);
         const count = this.#strays[index];
         if (count !== undefined) count[value === null ? 'nulled' : 'rounded'] += 1;
@@ -168,11 +172,11 @@ function misfit(name: string, type: ColumnType, cell: Cell): UsageError {
   );
 }
 
-/** Texts that repeat are left to the library, which makes a dictionary. Others share one buffer here: the library would allocate each. */
+/** Values that repeat are left to the library, which makes a dictionary. Texts share one buffer here: the library would allocate each. */
 function dataOf(type: ColumnType | undefined, values: ParquetValue[]) {
-  if (type === 'text' && !repeats(values)) return { data: bytesOf(values), encoding: 'PLAIN' as const };
   // A dictionary would take -0 for 0.
-  return type === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };
+  if (type !== 'double' && repeats(values)) return { data: values };
+  return { data: type === 'text' ? bytesOf(values) : values, encoding: 'PLAIN' as const };
 }
 
 const sampleSize = 500;
@@ -215,48 +219,40 @@ const decimalPlaces = 6;
 
 type ParquetValue = bigint | number | string | null;
 
-/** The value in the column; not exact if it was rounded, or is null because the cell is of another type. */
-interface Converted {
-  readonly value: ParquetValue;
-  readonly isExact: boolean;
-}
-
-const stray: Converted = { value: null, isExact: false };
-const exact = (value: ParquetValue): Converted => ({ value, isExact: true });
-
-function converted(type: ColumnType, cell: Cell): Converted {
-  if (cell === null) return exact(null);
+/** Returns the value in the column, rounded if need be; null if the cell is of another type. */
+function converted(type: Exclude<ColumnType, 'text'>, cell: Exclude<Cell, null>): bigint | number | null {
   switch (type) {
     case 'integer':
-      return typeof cell === 'bigint' ? exact(cell) : stray;
+      return typeof cell === 'bigint' ? cell : null;
     case 'decimal':
       return decimal(cell);
     case 'double':
-      if (typeof cell === 'bigint') return { value: Number(cell), isExact: BigInt(Number(cell)) === cell };
-      return typeof cell === 'number' ? exact(cell) : stray;
-    case 'time': {
-      const instant = typeof cell === 'string' ? instantMicroseconds(cell) : undefined;
-      return instant === undefined ? stray : exact(instant);
-    }
-    case 'text':
-      return exact(typeof cell === 'string' ? cell : plainText(cell));
+      return typeof cell === 'bigint' || typeof cell === 'number' ? Number(cell) : null;
+    case 'time':
+      return (typeof cell === 'string' ? instantMicroseconds(cell) : undefined) ?? null;
   }
+}
+
+/** Whether nothing of the number was rounded. */
+function isExact(type: ColumnType, cell: Exclude<Cell, null>, value: bigint | number): boolean {
+  if (type === 'double') return typeof cell !== 'bigint' || BigInt(value) === cell;
+  if (type !== 'decimal' || typeof cell !== 'number') return true;
+  const steps = Number(value);
+  // Up to 2^53, numbers of JavaScript are exact.
+  return Number.isSafeInteger(steps) ? steps / decimalSteps === cell : Number(cell.toFixed(decimalPlaces)) === cell;
 }
 
 const endOfDecimals = 10n ** BigInt(decimalDigits - decimalPlaces);
 const decimalSteps = 10 ** decimalPlaces;
 
 /** Rounds numbers with more decimals, rather than dropping them: a sum of money must not lose a value for its seventh decimal. */
-function decimal(cell: Exclude<Cell, null>): Converted {
+function decimal(cell: Exclude<Cell, null>): bigint | null {
   if (typeof cell === 'bigint') {
-    return cell < endOfDecimals && cell > -endOfDecimals ? exact(cell * BigInt(decimalSteps)) : stray;
+    return cell < endOfDecimals && cell > -endOfDecimals ? cell * BigInt(decimalSteps) : null;
   }
-  if (typeof cell !== 'number' || !(Math.abs(cell) < Number(endOfDecimals))) return stray;
+  if (typeof cell !== 'number' || !(Math.abs(cell) < Number(endOfDecimals))) return null;
   const steps = Math.round(cell * decimalSteps);
-  // Up to 2^53, numbers of JavaScript are exact.
-  if (Number.isSafeInteger(steps)) return { value: BigInt(steps), isExact: steps / decimalSteps === cell };
-  const text = cell.toFixed(decimalPlaces);
-  return { value: BigInt(text.replace('.', '')), isExact: Number(text) === cell };
+  return BigInt(Number.isSafeInteger(steps) ? steps : cell.toFixed(decimalPlaces).replace('.', ''));
 }
 
 const exactInteger = 2n ** 53n;

@@ -7,7 +7,7 @@ import type { QueryFormat } from './formats.ts';
 import { sourceOf } from './source.ts';
 import { textPieces } from './text-lines.ts';
 import { tableText } from './text-table.ts';
-import { plainText } from '../store/files/csv.ts';
+import { plainText } from './csv.ts';
 import { readingPace } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 import { UsageError } from '../model/errors.ts';

@@ -1,7 +1,7 @@
 /** Writes rows as lines of CSV, TSV or JSON; and lists of entries that are no rows, such as changes, in every format of a query. */
 import { distinctColumns } from './column-type.ts';
 import type { TextFormat, QueryFormat } from './formats.ts';
-import { csvLines, type CsvStyle, plainText } from '../store/files/csv.ts';
+import { csvLines, type CsvStyle, plainText } from './csv.ts';
 import type { ResultColumn, Row, Cell } from '../store/reading-types.ts';
 import { isResourceName, resourceOf } from '../model/resources.ts';
 import { Buffer } from 'node:buffer';

@@ -8,7 +8,7 @@ import type { FileRun } from './export.ts';
 import type { RowSource } from './source.ts';
 import { microseconds, wholeSeconds } from '../model/time.ts';
 import { counted } from '../model/text.ts';
-import { plainText } from '../store/files/csv.ts';
+import { plainText } from './csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 
 const declaration = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';

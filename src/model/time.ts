@@ -218,9 +218,7 @@ export function microseconds(text: string): number {
   return digits(text, 20, 6);
 }
 
-/** Microseconds since 1970 of a text in this form. */
-function microsecondsSince1970(text: string): bigint {
-  const seconds = wholeSeconds(text);
+function withMicroseconds(seconds: number, text: string): bigint {
   const rest = microseconds(text);
   // Up to the year 2255 a number holds them exactly, which is faster.
   return Math.abs(seconds) < 9e9 ? BigInt(seconds * 1e6 + rest) : BigInt(seconds) * 1_000_000n + BigInt(rest);
@@ -228,7 +226,8 @@ function microsecondsSince1970(text: string): bigint {
 
 /** The same for every way to write an instant exactly: other fractions, a blank, an offset. Undefined for other text. */
 export function instantMicroseconds(text: string): bigint | undefined {
-  if (!Number.isNaN(wholeSeconds(text))) return microsecondsSince1970(text);
+  const whole = wholeSeconds(text);
+  if (!Number.isNaN(whole)) return withMicroseconds(whole, text);
   const [, day, time, fraction = '', zone = 'Z'] =
     /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
   if (day === undefined || time === undefined) return undefined;

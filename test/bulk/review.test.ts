@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { notedRows, ownCells, parameterWords, reviewRow, reviewTable, wrongTable } from '../../src/bulk/review.ts';
 import type { Batch, Intent, NewIntent } from '../../src/journal/port.ts';
-import type { Table } from '../../src/store/files/csv.ts';
+import type { Table } from '../../src/model/spreadsheet.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 
 const intent = (fields: object): Intent => ({ ...newIntent(2, 7), before: null, after: null, ...fields }) as Intent;

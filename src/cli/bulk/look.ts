@@ -10,7 +10,7 @@ import { tableWriter } from '../../data/export.ts';
 import type { Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
-import { type TableFormat, tableFormats } from '../../store/files/csv.ts';
+import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { toCount } from '../flag-values.ts';

@@ -20,7 +20,7 @@ import { approversWords } from '../../journal/standing.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
-import { type TableFormat, tableFormats } from '../../store/files/csv.ts';
+import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';

@@ -2,7 +2,7 @@
 import type { ChartKind, ReportChart } from '../reports/reports.ts';
 import { suggestion, UsageError } from '../../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
-import { plainText } from '../../store/files/csv.ts';
+import { plainText } from '../csv.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';
 
 /** What to draw, by the names of the result's columns. */

@@ -7,7 +7,7 @@ import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wro
 import type { Batch, BatchPeople, Intent } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { type TableFormat, tableFormats } from '../../store/files/csv.ts';
+import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import {
   anchor,
   buttonForm,

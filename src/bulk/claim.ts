@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
-import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
+import { NotSentError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { explainFileError, readRegularFile } from '../model/files.ts';
 import type { Client } from '../api/operations.ts';
 import { type Clock, dayMs, minuteMs, minuteOf, timestampOf } from '../model/time.ts';
@@ -68,10 +68,9 @@ export async function checkClaimable(
 }
 
 function endedMeanwhile({ batch }: Pick<Batch, 'batch'>): UsageError {
-  return new UsageError(
-    `batch ${batch} was ended meanwhile: somebody discarded it or found its rows on the server; nothing was sent`,
-    { advice: `See who and why with \`admin-mirror bulk status ${batch}\`.` },
-  );
+  return new NotSentError(`batch ${batch} was ended meanwhile: somebody discarded it or found its rows on the server`, {
+    advice: `See who and why with \`admin-mirror bulk status ${batch}\`.`,
+  });
 }
 
 export function alreadyApproved({ batch, state }: Pick<Batch, 'batch' | 'state'>): UsageError {
@@ -107,7 +106,7 @@ export function termsOf({ againWithinMs }: Pick<Rules, 'againWithinMs'>, clock: 
 export function refuseRivals(rivals: readonly string[]): void {
   const [first] = rivals;
   if (first === undefined) return;
-  throw new UsageError(`${first} has the same server, with a journal of its own; nothing was sent`, {
+  throw new NotSentError(`${first} has the same server, with a journal of its own`, {
     advice: 'What one journal has sent, the other would send again. Keep one profile for each server.',
   });
 }
@@ -123,7 +122,7 @@ function checkClaim(
   if (behind !== undefined) throw journalBehind(behind.batch, behind.behind ?? '');
   if (overApplied !== undefined) throw madeTwice(overApplied);
   const problem = batchCapProblem(rows, claimedToday, batch.undoOf === null ? caps : noCaps);
-  if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
+  if (problem !== null) throw new NotSentError(problem, { advice: capAdvice });
   checkNotRepeated(view, batch, again);
   if (again.reason !== null) return;
   // These count for a batch that takes rows back, too: a row that was found on the server and never sent from here may have done
@@ -252,7 +251,7 @@ export function checkFile({ file, fileHash }: Batch, path: string | null): void 
     throw explainFileError(error, 'read', path) ?? error;
   }
   if (hash('sha256', bytes) === fileHash) return;
-  throw new UsageError(`${file} has changed since the batch was planned from it; nothing was sent`, {
+  throw new NotSentError(`${file} has changed since the batch was planned from it`, {
     advice: planAgain,
   });
 }
@@ -264,15 +263,15 @@ export async function checkServer(
   signal: AbortSignal,
 ): Promise<void> {
   if (client.address !== server.address) {
-    throw new UsageError(
-      `batch ${batch} was planned for ${server.address}, but the address here is ${client.address}; nothing was sent`,
+    throw new NotSentError(
+      `batch ${batch} was planned for ${server.address}, but the address here is ${client.address}`,
       { advice: `Give the address of the plan, or make a plan for this server. ${planAgain}` },
     );
   }
   const owner = await keyOwner(client, signal);
   const same = owner === null || server.owner === null ? client.keyMark === server.keyMark : owner === server.owner;
   if (same) return;
-  throw new UsageError(`batch ${batch} was planned with the key of another user; nothing was sent`, {
+  throw new NotSentError(`batch ${batch} was planned with the key of another user`, {
     advice: `Use that key, or make a plan with this one. ${planAgain}`,
   });
 }

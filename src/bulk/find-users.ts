@@ -3,6 +3,7 @@
  * server, however many. Those it knows are all confirmed if that takes few requests, otherwise some of them: each user is read again
  * just before the write anyway. Section "Writing" of docs/architecture.md.
  */
+import type { Database, Statement } from 'better-sqlite3';
 import { recordId, type ServedRecord } from '../model/records.ts';
 import { relationTable, resourceOf } from '../model/resources.ts';
 import { mayHaveKeySql, nameKey } from '../model/identity.ts';
@@ -242,60 +243,74 @@ export function usersOfRows(directory: UserDirectory, action: Action, { rows, pr
 
 const batch = 5_000;
 
-export type UserDirectory = ReturnType<typeof openUserDirectory>;
+/** Finds users in a mirror. Throws a FileError if there is none. The caller must close it. */
+export class UserDirectory {
+  /** Every row was seen on the server at or after this time; null if unknown. */
+  readonly freshAsOf: Timestamp | null;
+  readonly #database: Database;
+  readonly #transactions: Statement<[number], string> | undefined;
 
-/** Opens an existing mirror to find users in it. Throws a FileError if there is none. The caller must close it. */
-export function openUserDirectory(file: string) {
-  const database = openMirrorForReading(file);
-  // 2000 KiB: users are read once, in the order of the file, so a larger cache would not help.
-  database.pragma('cache_size = -2000');
-  const freshAsOf = database
-    .prepare<[], string | null>("SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'")
-    .pluck()
-    .get();
-  const table = relationTable('users', 'balance_transactions').table;
-  const transactions = database.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(table)
-    ? database.prepare<[number], string>(`SELECT record FROM ${quoteName(table)} WHERE user_id = ?`).pluck()
-    : undefined;
+  constructor(file: string) {
+    const database = openMirrorForReading(file);
+    // 2000 KiB: users are read once, in the order of the file, so a larger cache would not help.
+    database.pragma('cache_size = -2000');
+    const fresh = database.prepare<[], Timestamp | null>(
+      "SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'",
+    );
+    this.freshAsOf = fresh.pluck().get() ?? null;
+    const { table } = relationTable('users', 'balance_transactions');
+    if (database.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(table) !== undefined) {
+      const records = `SELECT record FROM ${quoteName(table)} WHERE user_id = ?`;
+      this.#transactions = database.prepare<[number], string>(records).pluck();
+    }
+    this.#database = database;
+  }
+
+  /**
+   * The users with one of these values in the column; addresses and names may be spelled in another way. The records have `id`,
+   * `username`, `email`, `balance` and the given fields.
+   */
+  *find(
+    column: 'id' | 'email' | 'username',
+    values: readonly string[],
+    fields: readonly string[],
+  ): Generator<ServedRecord> {
+    const columns = columnsWith(fields);
+    // There is no index on addresses and names: one pass over the table finds any number of them.
+    const sql =
+      column === 'id'
+        ? `SELECT ${columns} FROM users WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`
+        : `SELECT ${columns} FROM users WHERE ${mayHaveKeySql(column)}`;
+    const statement = this.#database.prepare<[string], ServedRecord>(sql);
+    if (column !== 'id') {
+      const keys = new Set(values.map(nameKey));
+      for (const record of statement.iterate(JSON.stringify([...keys]))) {
+        const name = record[column];
+        if (typeof name === 'string' && keys.has(nameKey(name))) yield record;
+      }
+      return;
+    }
+    for (let at = 0; at < values.length; at += batch) {
+      yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
+    }
+  }
+
+  ids(): number[] {
+    return this.#database.prepare<[], number>('SELECT id FROM users').pluck().all();
+  }
+
+  /** The user's balance transactions; undefined if the mirror has no table of them. */
+  transactions(user: number): readonly ServedRecord[] | undefined {
+    return this.#transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord);
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}
+
+function columnsWith(fields: readonly string[]): string {
   const known = resourceOf('users').fields.map(({ name }) => name);
-  const columnsOf = (fields: readonly string[]): string => {
-    const wanted = ['id', 'username', 'email', 'balance', ...fields.filter((name) => known.includes(name))];
-    return [...new Set(wanted)].map(quoteName).join(', ');
-  };
-  return {
-    /** Every row was seen on the server at or after this time; null if unknown. */
-    freshAsOf: (freshAsOf ?? null) as Timestamp | null,
-    /**
-     * The users with one of these values in the column; addresses and names may be spelled in another way. The records have `id`,
-     * `username`, `email`, `balance` and the given fields.
-     */
-    *find(
-      column: 'id' | 'email' | 'username',
-      values: readonly string[],
-      fields: readonly string[],
-    ): Generator<ServedRecord> {
-      const columns = columnsOf(fields);
-      // There is no index on addresses and names: one pass over the table finds any number of them.
-      const sql =
-        column === 'id'
-          ? `SELECT ${columns} FROM users WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`
-          : `SELECT ${columns} FROM users WHERE ${mayHaveKeySql(column)}`;
-      const statement = database.prepare<[string], ServedRecord>(sql);
-      if (column !== 'id') {
-        const keys = new Set(values.map(nameKey));
-        for (const record of statement.iterate(JSON.stringify([...keys]))) {
-          const name = record[column];
-          if (typeof name === 'string' && keys.has(nameKey(name))) yield record;
-        }
-        return;
-      }
-      for (let at = 0; at < values.length; at += batch) {
-        yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
-      }
-    },
-    ids: (): number[] => database.prepare<[], number>('SELECT id FROM users').pluck().all(),
-    /** The user's balance transactions; undefined if the mirror has no table of them. */
-    transactions: (user: number) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
-    close: (): void => void database.close(),
-  };
+  const wanted = ['id', 'username', 'email', 'balance', ...fields.filter((name) => known.includes(name))];
+  return [...new Set(wanted)].map(quoteName).join(', ');
 }

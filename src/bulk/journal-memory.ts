@@ -4,7 +4,7 @@
  */
 import type { Head } from '../journal/chain.ts';
 import type { Journal } from '../journal/port.ts';
-import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
+import { NotSentError, OutcomeUnknownError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { RememberedJournal } from '../store/journal-memory.ts';
 import type { SendingPorts } from './sending.ts';
@@ -74,8 +74,8 @@ export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Pr
   if (found !== undefined) throw journalBehind(found.batch, found.behind ?? '');
 }
 
-function notTheJournal(problem: string): UsageError {
-  return new UsageError(`${problem}; nothing was sent`, {
+function notTheJournal(problem: string): NotSentError {
+  return new NotSentError(problem, {
     advice: `A journal that was lost, damaged or restored from a copy does not know what was paid since. ${rightJournalAdvice}`,
   });
 }

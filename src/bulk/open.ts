@@ -12,7 +12,7 @@ import type { Settings, Surroundings } from '../settings/settings.ts';
 import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { journalDoubt, type JournalMemory } from './journal-memory.ts';
 import type { PlanPorts } from './plan.ts';
-import { openUserDirectory, type UserDirectory } from './find-users.ts';
+import { UserDirectory } from './find-users.ts';
 
 export interface BulkPorts extends PlanPorts {
   readonly client: Client;
@@ -57,7 +57,7 @@ export function openPlanPorts<J extends Pick<Journal, 'claimView' | 'clock'>>(
 export function openDirectory(settings: Settings, releases: Releases): UserDirectory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
-  return releases.add(openUserDirectory(mirror));
+  return releases.add(new UserDirectory(mirror));
 }
 
 export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): MirrorsJournalMemory | null {

@@ -9,6 +9,7 @@ import {
   FileError,
   IncompleteError,
   KeyRefusedError,
+  NotSentError,
   OperatorError,
   OutcomeUnknownError,
   UsageError,
@@ -150,7 +151,7 @@ export async function checkSendable(
   await checkFree(journal, batch);
   if (batch.state !== 'planned') {
     const isEnded = batch.appliedAt === null && (await journal.wasDiscarded(batch.batch));
-    throw isEnded ? new UsageError(`batch ${batch.batch} was discarded; nothing was sent`) : alreadyApproved(batch);
+    throw isEnded ? new NotSentError(`batch ${batch.batch} was discarded`) : alreadyApproved(batch);
   }
   const { planned = 0 } = await journal.counts(batch.batch);
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
@@ -359,7 +360,7 @@ function waitOf({ later }: Later, unreached: number, waited: number): number {
 /** The error once rows were sent: its exit code and words must not say that nothing was sent. */
 function afterRows(stop: OperatorError | null): OperatorError | null {
   if (!(stop instanceof UsageError)) return afterPart(stop);
-  const message = stop.message.replace('; nothing was sent', '; nothing more was sent');
+  const message = stop instanceof NotSentError ? `${stop.why}; nothing more was sent` : stop.message;
   return new IncompleteError(message, { advice: stop.advice, cause: stop });
 }
 

@@ -484,7 +484,7 @@ interface LateRow {
 }
 
 interface LatePorts extends Pick<Sending, 'journal' | 'clock'> {
-  readonly directory: UserDirectory;
+  readonly directory: Pick<UserDirectory, 'transactions'>;
 }
 
 /** Records every such row of the journal that the mirror shows. Skips a batch that another process has locked. */

@@ -16,7 +16,7 @@ import {
   writeTotals,
 } from '../model/approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
-import { UsageError } from '../model/errors.ts';
+import { NotSentError, UsageError } from '../model/errors.ts';
 import { changeOf, moneyText } from '../model/money.ts';
 import { later, type Timestamp } from '../model/time.ts';
 import {
@@ -146,7 +146,7 @@ export async function checkSending(
     account !== null &&
     !(await accountsIn(connection)).some((each) => each.name === account && hasRole(each, 'maker'))
   ) {
-    throw new UsageError(`${account} is not an active maker any more; nothing was sent`, {
+    throw new NotSentError(`${account} is not an active maker any more`, {
       advice: `Another maker can continue, or somebody on the command line: admin-mirror bulk resume ${name}.`,
     });
   }
@@ -158,7 +158,7 @@ export async function checkSending(
   const { policy, totals, claimed } = approval;
   const hash = approvedHash(batch, approval, rules.caps);
   if (claimed === null || claimed.hash !== hash) {
-    throw new UsageError(`batch ${name} has changed since its rows were claimed; nothing was sent`, {
+    throw new NotSentError(`batch ${name} has changed since its rows were claimed`, {
       advice: `Look at it, then continue: admin-mirror bulk resume ${name}.`,
     });
   }
@@ -356,7 +356,7 @@ export async function checkWrite(
     }
     const others = await sentSince(connection, daySince, null);
     const problem = batchCapProblem([change], others, rules.caps);
-    if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
+    if (problem !== null) throw new NotSentError(problem, { advice: capAdvice });
   }
   for (const [subject, totals] of writeTotals(write)) {
     const policy = rules.approval[subject];
@@ -367,7 +367,7 @@ export async function checkWrite(
         : await aloneToday(connection, subject, actor, await accountsIn(connection), daySince, null);
     const reasons = approvalReasons(policy, subject, totals, alone);
     if (reasons.length === 0) continue;
-    throw new UsageError(`this must be approved by another person: ${reasons.join('; ')}; nothing was sent`, {
+    throw new NotSentError(`this must be approved by another person: ${reasons.join('; ')}`, {
       advice:
         `Put it into a file of one row (\`admin-mirror bulk template ${subject}\` shows the columns), then run ` +
         `\`admin-mirror bulk run ${subject} FILE\`: it submits the batch for approval.`,

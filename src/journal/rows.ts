@@ -3,7 +3,7 @@
  * batch, which have a step before their first byte and one after their response.
  */
 import { type Selectable, sql } from 'kysely';
-import { UsageError } from '../model/errors.ts';
+import { NotSentError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import { timestampOf } from '../model/time.ts';
 import { type Acting, checkSending, checkWrite, recordPolicy, recordResend } from './approval.ts';
@@ -203,8 +203,8 @@ export async function discardRows(
   }
 }
 
-export function altered(what: string): UsageError {
-  return new UsageError(`${what} was altered outside this program; nothing was sent`, {
+export function altered(what: string): NotSentError {
+  return new NotSentError(`${what} was altered outside this program`, {
     advice: '`admin-mirror audit --verify` shows what else was. Find out by whom, then plan it again.',
   });
 }

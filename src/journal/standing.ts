@@ -5,7 +5,7 @@
 import { Big } from 'big.js';
 import { type Account, type Actor, hasRole, isSamePerson } from '../model/actor.ts';
 import type { ApprovalPolicy } from '../model/approval.ts';
-import { UsageError } from '../model/errors.ts';
+import { NotSentError, UsageError } from '../model/errors.ts';
 import type { Caps } from '../model/money.ts';
 import { counted } from '../model/text.ts';
 import { later, type Timestamp } from '../model/time.ts';
@@ -169,21 +169,18 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
     case 'waiting': {
       const more = missing === needed ? '' : `${missing === 1 ? 'one' : missing} more of `;
       const tooFew = 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. ';
-      return new UsageError(`${what} waits for ${more}${counted(needed, 'approval')} (${by})${why}; nothing was sent`, {
+      return new NotSentError(`${what} waits for ${more}${counted(needed, 'approval')} (${by})${why}`, {
         advice:
           (approvers.length < missing ? tooFew : '') +
           `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
       });
     }
     case 'denied':
-      return new UsageError(
-        `${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}; nothing was sent`,
-        {
-          advice: `Correct it and plan it again. If it is right as it is, submit it again: ${submitCommand(name)}.`,
-        },
-      );
+      return new NotSentError(`${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}`, {
+        advice: `Correct it and plan it again. If it is right as it is, submit it again: ${submitCommand(name)}.`,
+      });
     case 'expired':
-      return new UsageError(`the approval of ${what} has expired${why}; nothing was sent`, {
+      return new NotSentError(`the approval of ${what} has expired${why}`, {
         advice: `If it is still wanted, submit it again: ${submitCommand(name)}.`,
       });
     case 'not_needed':

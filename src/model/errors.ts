@@ -45,6 +45,17 @@ export class UsageError extends OperatorError {
   override readonly exitCode = 2;
 }
 
+/** A change must not be sent. Before the first one, nothing was; later, nothing more is. */
+export class NotSentError extends UsageError {
+  /** Without what became of the rest. */
+  readonly why: string;
+
+  constructor(why: string, options?: ErrorOptions) {
+    super(`${why}; nothing was sent`, options);
+    this.why = why;
+  }
+}
+
 /** A file of ours cannot be used: unreadable, unwritable, full, not ours, of a newer version. */
 export class FileError extends OperatorError {
   override readonly name = 'FileError';

@@ -2,7 +2,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/operations.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
-import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import { discardBatch, recordLate, resolveRow } from '../../src/bulk/settle.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
@@ -217,7 +216,7 @@ describe('a write that is made late', () => {
     ]);
     const [row] = await intentsOf(journal, one);
     const transactions = () => [{ id: 1, amount: 5, result: '-', description: row?.token }];
-    const directory = { transactions } as unknown as UserDirectory;
+    const directory = { transactions };
     expect(await recordLate({ journal, directory, clock: later })).toEqual([]);
     expect(await states(one, other)).toEqual(['not_applied', 'blocked']);
     await elsewhere.releaseLock(other);
@@ -243,7 +242,7 @@ describe('a write that is made late', () => {
     expect(await states(batch)).toEqual(['rejected']);
     control.setRelated('users', user, 'balance_transactions', late);
     control.update('users', user, { balance: 105 });
-    const directory = { transactions: () => late } as unknown as UserDirectory;
+    const directory = { transactions: () => late };
     if (how === 'resume') await send(journal, there, batch, { clock: later });
     else await recordLate({ journal, directory, clock: later });
     expect([balance(), await states(batch)]).toEqual([105, ['applied']]);

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Money } from '../../src/model/money.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openUserDirectory, type UserDirectory } from '../../src/bulk/find-users.ts';
+import { UserDirectory } from '../../src/bulk/find-users.ts';
 import { bulkClient, intentsOf, plan, type PlanTry, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { sync } from '../support/mirror.ts';
@@ -19,7 +19,7 @@ async function world(options: Parameters<typeof startSandbox>[0] = {}) {
 async function mirrorOf(sandbox: Sandbox) {
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, { resources: ['users'] });
-  const directory = openUserDirectory(file);
+  const directory = new UserDirectory(file);
   onTestFinished(() => directory.close());
   return directory;
 }

@@ -17,7 +17,6 @@ import {
   settleOpen,
   settleRow,
 } from '../../src/bulk/settle.ts';
-import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';
@@ -599,8 +598,9 @@ describe('a batch that a person discards', () => {
 });
 
 describe('a transaction that a sync brings', () => {
-  const directory = (known: Readonly<Record<number, readonly object[]>>) =>
-    ({ transactions: (user: number) => known[user] }) as unknown as UserDirectory;
+  const directory = (known: Readonly<Record<number, readonly Readonly<Record<string, unknown>>[]>>) => ({
+    transactions: (user: number) => known[user],
+  });
 
   test('is recorded for rows that count as not applied, and for no others', async () => {
     const { journal, intent, states } = await world([

@@ -57,13 +57,16 @@ export const sha256 = (text: string): string => hash('sha256', text, 'hex');
  * look older.
  */
 export async function timeIn(connection: Connection, clock: Clock): Promise<Timestamp> {
-  return notBeforeNewest(connection, timestampOf(clock.now()));
+  return notBefore((await newestStep(connection))?.at, timestampOf(clock.now()));
 }
 
-async function notBeforeNewest(connection: Connection, at: Timestamp): Promise<Timestamp> {
-  const steps = connection.selectFrom('journal_steps').select('at').orderBy('step', 'desc').limit(1);
-  const newest = await steps.executeTakeFirst();
-  return newest !== undefined && newest.at > at ? newest.at : at;
+function notBefore(newest: Timestamp | undefined, at: Timestamp): Timestamp {
+  return newest !== undefined && newest > at ? newest : at;
+}
+
+function newestStep(connection: Connection): Promise<(Head & { readonly at: Timestamp }) | undefined> {
+  const steps = connection.selectFrom('journal_steps').select(['step', 'hash', 'at']);
+  return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
 }
 
 /** Returns what the first step has as its previous hash. It ties the chain to one journal. */
@@ -251,8 +254,8 @@ export async function updateBatch(
 
 /** Returns the newest step; undefined if there is none. */
 export async function headOf(connection: Connection): Promise<Head | undefined> {
-  const steps = connection.selectFrom('journal_steps').select(['step', 'hash']);
-  return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
+  const newest = await newestStep(connection);
+  return newest && { step: newest.step, hash: newest.hash };
 }
 
 /**
@@ -260,11 +263,12 @@ export async function headOf(connection: Connection): Promise<Head | undefined> 
  * one head would break the chain.
  */
 export async function appendSteps(connection: Connection, steps: readonly NewStep[]): Promise<void> {
-  let head = (await headOf(connection)) ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
+  let newest = await newestStep(connection);
+  const genesis: Head = newest ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
   for (const each of steps) {
-    const row = stepRow({ ...each, at: await notBeforeNewest(connection, each.at) }, head);
+    const row = stepRow({ ...each, at: notBefore(newest?.at, each.at) }, newest ?? genesis);
     await connection.insertInto('journal_steps').values(row).execute();
-    head = row;
+    newest = row;
   }
 }
 

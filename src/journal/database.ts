@@ -108,3 +108,59 @@ function replaced(name: string): FileError {
       'was under way may have been made.',
   });
 }
+
+interface Waiting<Given> {
+  readonly work: (given: Given) => Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Steps of rows that are due together share a transaction, and with it the wait for the disk: rows are sent side by side, and each
+ * takes three steps.
+ */
+export class SharedSteps<Given> {
+  readonly #inTransaction: (work: (given: Given) => Promise<void>) => Promise<void>;
+  #waiting: Waiting<Given>[] = [];
+  #isRunning = false;
+
+  constructor(inTransaction: (work: (given: Given) => Promise<void>) => Promise<void>) {
+    this.#inTransaction = inTransaction;
+  }
+
+  /** Resolves once the step is on the disk. Throws what `work` throws; then the step did not happen, and the others did. */
+  take(work: Waiting<Given>['work']): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push({ work, resolve, reject });
+    if (!this.#isRunning) {
+      this.#isRunning = true;
+      // The responses that have arrived are read in this turn of the event loop.
+      setImmediate(() => void this.#run());
+    }
+    return promise;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#together(this.#waiting.splice(0));
+    this.#isRunning = false;
+  }
+
+  async #together(steps: readonly Waiting<Given>[]): Promise<void> {
+    let failed = false;
+    try {
+      await this.#inTransaction(async (given) => {
+        try {
+          for (const { work } of steps) await work(given);
+        } catch (error) {
+          failed = true;
+          throw error;
+        }
+      });
+      for (const { resolve } of steps) resolve();
+    } catch (error) {
+      // Nothing of it happened. One step that may not be taken must not keep the others from it.
+      if (failed && steps.length > 1) for (const each of steps) await this.#together([each]);
+      else for (const { reject } of steps) reject(error);
+    }
+  }
+}

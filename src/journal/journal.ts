@@ -31,7 +31,7 @@ import {
 } from './batches.ts';
 import { appendSteps, type Head, timeIn, updateBatch } from './chain.ts';
 import { viewOf } from './claim-view.ts';
-import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner } from './database.ts';
+import { type JournalBackend, openDatabase, type OpenJournal, SharedSteps, transactionRunner } from './database.ts';
 import { removePerson } from './forget.ts';
 import type {
   AdoptedRow,
@@ -106,6 +106,10 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     stepOf,
   });
 
+  const rowSteps = new SharedSteps<{ readonly connection: Connection; readonly acting: Acting }>((work) =>
+    step((connection, acting) => work({ connection, acting })),
+  );
+
   return {
     ...readsOf(db),
     /** Made with the journal and never copied to another. A mirror recognises the journal of its batches by it. */
@@ -168,7 +172,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
      */
     move: async (move: Move) => {
       try {
-        await step((connection, acting) => takeStep(connection, move, acting));
+        await rowSteps.take(({ connection, acting }) => takeStep(connection, move, acting));
         return true;
       } catch (error) {
         if (backend.isTaken(error)) return false;

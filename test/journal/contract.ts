@@ -73,6 +73,29 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await statesOf(journal)).toEqual(['planned']);
     });
 
+    test('takes its step together with others, and one that may not be taken keeps none of them back', async () => {
+      const { journal, again } = await open();
+      await journal.addBatch(
+        newBatch(),
+        [2, 3, 4, 5].map((row) => newIntent(row, row === 5 ? 2 : row)),
+      );
+      await claim(journal);
+      const ends = await Promise.allSettled([
+        ...[2, 3, 5].map((row) => send(journal, row)),
+        journal.move({ batch: 'one', row: 4, from: 'sending', to: 'applied' }),
+        send(journal, 4),
+      ]);
+      expect(ends.map((end) => (end.status === 'fulfilled' ? end.value : String(end.reason)))).toEqual([
+        true,
+        true,
+        false,
+        expect.stringMatching(/row 4 of batch one is not sending/),
+        true,
+      ]);
+      expect(await statesOf(await again())).toEqual(['sending', 'sending', 'sending', 'planned']);
+      expect((await journal.verifyChain()).problems).toEqual([]);
+    });
+
     test('that was left sending becomes unknown, and a blocked row is planned again if its user is free', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7), newIntent(4, 8)]);

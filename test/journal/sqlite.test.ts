@@ -32,6 +32,29 @@ describe('a journal in an SQLite file', () => {
   journalContract(() => openedAt(`${temporaryFolder()}/journal.db`));
 });
 
+/** How many transactions are in the log of the file, each of which waited for the disk once. */
+function commitsIn(file: string): number {
+  const log = readFileSync(`${file}-wal`);
+  const [header, frame] = [32, 24 + log.readUInt32BE(8)];
+  let commits = 0;
+  // The last page of a transaction has the size of the database.
+  for (let at = header; at + frame <= log.length; at += frame) if (log.readUInt32BE(at + 4) > 0) commits += 1;
+  return commits;
+}
+
+test('steps of rows that are due together wait for the disk once', async () => {
+  const { journal, file } = await newJournal();
+  const rows = [2, 3, 4, 5, 6, 7, 8, 9];
+  await journal.addBatch(
+    newBatch(),
+    rows.map((row) => newIntent(row, row)),
+  );
+  const before = commitsIn(file);
+  await Promise.all(rows.map((row) => journal.move({ batch: 'one', row, from: 'planned', to: 'skipped' })));
+  expect(commitsIn(file) - before).toBe(1);
+  expect((await journal.counts('one'))['skipped']).toBe(rows.length);
+});
+
 describe('a journal that is open for reading', () => {
   test('is read as it was at one moment, whatever others do meanwhile', async () => {
     const { journal, file } = await newJournal();

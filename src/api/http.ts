@@ -122,10 +122,11 @@ export function openHttp(options: HttpOptions): Http {
     redact,
     send: async (request, signal) => {
       const { method, body = null, mayBegin = () => true } = request;
+      const passwords = body === null ? [] : passwordsIn(JSON.parse(body));
       const pool = method === 'GET' ? reads : (writes ??= open(0));
       const message = { origin, method, path: `${prefix}${request.path}`, headers, body };
       const received = await exchange(pool, message, { ...options, mayBegin, redact }, signal);
-      return method === 'GET' ? scrubber.read(received) : scrubber.written(received, body);
+      return method === 'GET' ? scrubber.read(received) : scrubber.written(received, passwords);
     },
     close: async () => {
       await Promise.all([reads.destroy(), writes?.destroy()]);
@@ -184,9 +185,9 @@ class Scrubber {
   }
 
   /** A server may send back the password that it was given, or one that it made, anywhere in the response to a write. */
-  written({ content, headers, ...rest }: Received, sent: string | null): HttpResponse {
+  written({ content, headers, ...rest }: Received, sent: readonly string[]): HttpResponse {
     const text = utf8.decode(content);
-    const hide = hiderOf([...(sent === null ? [] : passwordsIn(JSON.parse(sent))), ...passwordsGiven(text)]);
+    const hide = hiderOf([...sent, ...passwordsGiven(text)]);
     const body = this.#scrub(hide(text));
     const headersLeft = scrubbed(headers, (value) => this.redact(hide(value)));
     return { ...rest, headers: headersLeft, body, digest: '', cleanBytes: () => undefined, discard: () => {} };

@@ -15,14 +15,10 @@ function headerNumber(headers: HttpHeaders, name: string): number | undefined {
   return text !== undefined && /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined;
 }
 
-/** The oldest form of an HTTP date, `Sun Nov  6 08:49:37 1994`, which is in UTC. */
-const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/;
-
-/** Parses an HTTP date, in ms since 1970. The patterns are needed because `Date.parse` makes a date of almost anything. */
+/** Parses an HTTP date, in ms since 1970. The pattern is needed because `Date.parse` makes a date of almost anything. */
 function headerTime(headers: HttpHeaders, name: string): number | undefined {
   const text = headerText(headers, name) ?? '';
-  const date = asctime.test(text) ? `${text} GMT` : text;
-  const ms = date !== text || /^[A-Z][a-z]+, .* GMT$/.test(text) ? Date.parse(date) : Number.NaN;
+  const ms = /^[A-Z][a-z]+, .* GMT$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(ms) ? undefined : ms;
 }
 

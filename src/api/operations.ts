@@ -192,7 +192,7 @@ export function openClient(options: ClientOptions): Client {
   const http = openHttp({ ...options, maxBodyBytes, connections: concurrency });
   const gate = new Gate({ ...options, maxWaitMs: Math.max(deadlineMs, secondMs), elapsed, sleep });
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
-  const context = { http, gate, clock, elapsed, sleep, log, counters, endpointsRead: new Set<string>() };
+  const context = { http, gate, clock, elapsed, sleep, log, counters };
 
   const readPath = <T>(
     path: string,

@@ -16,7 +16,7 @@ import { TransportError, type TransportFault } from './transport.ts';
 
 /** What went wrong with one try. `doubtful`: one retry tells an accident from what the server always does. */
 export type Failure =
-  /** `doubtful`: a refusal that probably comes from a proxy, or of an endpoint that the server has let us read before. */
+  /** `doubtful`: a refusal that probably comes from a proxy. */
   | {
       readonly kind: 'status';
       readonly status: number;
@@ -116,8 +116,6 @@ export interface RequestContext {
   readonly sleep: Sleep;
   readonly log: Log;
   readonly counters: Counters;
-  /** Endpoints that the server has let us read. */
-  readonly endpointsRead: Set<string>;
 }
 
 /** A longer query helps nobody. */
@@ -231,8 +229,6 @@ async function tryOnce<T>(
 ): Promise<TryResult<T>> {
   const request = { method: 'GET', path } as const;
   const name = nameOf(context, request);
-  // The path without its query and ids: the unit of what a key may read.
-  const endpoint = path.replace(/\?.*$/s, '').replaceAll(/\/\d+/g, '/*');
   let response: HttpResponse;
   try {
     response = await transmit(context, request, signal, attempt);
@@ -245,14 +241,12 @@ async function tryOnce<T>(
   if (isRedirect(status)) throw redirectError(response, name);
   if (status < 200 || status > 299) {
     const waitMs = requestedWaitOf(response.headers, context.clock.now());
-    const doubtful = status === 403 && (isHtml(response) || context.endpointsRead.has(endpoint));
+    const doubtful = status === 403 && isHtml(response);
     const failure = { kind: 'status', status, waitMs, doubtful } as const;
     return { failure, error: (tries) => refusalOf(response, name, tries, waitMs) };
   }
   try {
-    const value = await parse(response);
-    context.endpointsRead.add(endpoint);
-    return { value };
+    return { value: await parse(response) };
   } catch (error) {
     if (!(error instanceof UnreadableResponse)) throw error;
     const failure = { kind: 'unreadable', doubtful: error.kind === 'foreign' } as const;

@@ -69,10 +69,8 @@ test("Retry-After is read as seconds, or as a time by the server's clock in what
   const ahead = { date: 'Wed, 11 Mar 2026 11:00:00 GMT', 'retry-after': 'Wed, 11 Mar 2026 11:00:09 GMT' };
   expect(retryAfterOf(ahead, now)).toBe(9_000);
   expect(retryAfterOf({ 'retry-after': 'Wed, 11 Mar 2026 09:00:00 GMT' }, now)).toBe(0);
-  expect(retryAfterOf({ 'retry-after': 'Wed Mar 11 10:00:07 2026' }, now)).toBe(7_000);
-  expect(retryAfterOf({ 'retry-after': 'Sun Mar  1 10:00:07 2026' }, now)).toBe(0);
   expect(retryAfterOf({ 'retry-after': String(now / 1_000 + 8) }, now)).toBe(8_000);
-  for (const text of ['', 'soon', '-1', '1e3', 'Wed Mar 11 10:00 2026'])
+  for (const text of ['', 'soon', '-1', '1e3', 'Wed Mar 11 10:00:07 2026'])
     expect(retryAfterOf({ 'retry-after': text }, now)).toBe(undefined);
 });
 

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import { listChunks, type TextList } from '../data/text-lines.ts';
 import { namedColumns } from '../data/text-table.ts';
-import { writeToStream } from '../data/stream-output.ts';
+import { writeToStream } from '../data/job-process.ts';
 import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
 import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';

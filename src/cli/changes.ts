@@ -9,7 +9,7 @@ import { checkSpan, formatOption, toMoment } from './flag-values.ts';
 import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
 import { openRepeatedReading, openReading } from '../data/open.ts';
-import { writeToStream } from '../data/stream-output.ts';
+import { writeToStream } from '../data/job-process.ts';
 import { startCursor } from '../store/cursor.ts';
 
 interface Flags {

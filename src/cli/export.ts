@@ -9,7 +9,7 @@ import { openCertified, openReading, openReadingProcess } from '../data/open.ts'
 import { maskedStore } from '../data/personal.ts';
 import { isWhole } from '../data/selection.ts';
 import type { SourceRequest } from '../data/source.ts';
-import { writeToStream } from '../data/stream-output.ts';
+import { writeToStream } from '../data/job-process.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';

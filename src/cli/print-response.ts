@@ -4,7 +4,7 @@ import type { Page } from '../api/lists.ts';
 import type { Response } from '../api/errors.ts';
 import type { CliContext } from './context.ts';
 import { printLine, printLines, printNote } from './output.ts';
-import { writeToStream } from '../data/stream-output.ts';
+import { writeToStream } from '../data/job-process.ts';
 import { cut, padEnd, type TableLayout, tableLayout, width } from '../data/text-table.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { IncompleteError } from '../model/errors.ts';

@@ -30,7 +30,7 @@ export async function drawReport(
   const request = await reportRequest(context, what, flags, part);
   const chunks = reading.chunks(
     context.settings().store.mirror,
-    { kind: 'chart', what: request, to: 'svg' },
+    { kind: 'chart', what: request },
     { signal: context.signal, onWarning: (warning) => printWarning(context, warning) },
   );
   await writePicture(context, file, chunks);

@@ -7,7 +7,7 @@ import { OperatorError } from '../model/errors.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printWarning } from './output.ts';
-import { writeToStream } from '../data/stream-output.ts';
+import { writeToStream } from '../data/job-process.ts';
 import { inventory, inventoryOf, type InventoryTable, dictionaryMarkdown } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
 

@@ -101,11 +101,10 @@ function unsound(kind: FileKind, finding: string): FileError {
   });
 }
 
-export function mirrorToCopy(file: string, clock: Clock) {
+export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
   return {
     ...toCopy(mirrorKind, file),
-    /** Makes a copy without personal data, and always checks its rows. Throws a FileError. */
-    copyAnonymous: async (target: string, run: CopyRun, thoroughness: Thoroughness): Promise<void> => {
+    copyAnonymous: async (target, run, thoroughness) => {
       await writeAnonymousCopy(file, target, clock, run);
       checkCopy(mirrorKind, target, thoroughness === 'whole' ? 'whole' : 'rows');
     },
@@ -113,28 +112,39 @@ export function mirrorToCopy(file: string, clock: Clock) {
   };
 }
 
-export function journalToCopy(file: string) {
+export function journalToCopy(file: string): CopySource {
   return toCopy(journalKind, file);
 }
 
-export type CopySource = ReturnType<typeof toCopy>;
-type MirrorCopySource = ReturnType<typeof mirrorToCopy>;
+export interface CopySource {
+  /** `mirror` or `journal`. */
+  readonly name: string;
+  readonly file: string;
+  /** How many bytes a copy may take on the disk while it is made; undefined if there is no file. */
+  readonly size: () => number | undefined;
+  /** Whether a file may be replaced by a copy: an earlier copy that nothing writes to, or an empty file. */
+  readonly replaceable: (path: string) => boolean;
+  /** Copies the current state to `target`, which must not exist, and checks the copy. Throws a FileError. */
+  readonly copy: (target: string, run: CopyRun, thoroughness: Thoroughness) => Promise<void>;
+}
 
-function toCopy(kind: FileKind, file: string) {
+interface MirrorCopySource extends CopySource {
+  /** Makes a copy without personal data, and always checks its rows. Throws a FileError. */
+  readonly copyAnonymous: CopySource['copy'];
+  readonly contents: (copy: string) => CopyContents;
+}
+
+function toCopy(kind: FileKind, file: string): CopySource {
   return {
-    /** `mirror` or `journal`. */
     name: kind.name,
     file,
-    /** How many bytes a copy may take on the disk while it is made; undefined if there is no file. */
-    size: (): number | undefined => {
+    size: () => {
       const bytes = sizeOf(file);
       // The log counts twice: the copy has it beside the file first, then inside.
       return bytes === 0 ? undefined : bytes + 2 * sizeOf(logOf(file));
     },
-    /** Whether a file may be replaced by a copy: an earlier copy that nothing writes to, or an empty file. */
-    replaceable: (path: string) => isCopyOf(kind, path),
-    /** Copies the current state to `target`, which must not exist, and checks the copy. Throws a FileError. */
-    copy: (target: string, run: CopyRun, thoroughness: Thoroughness) => copyFile(kind, file, target, run, thoroughness),
+    replaceable: (path) => isCopyOf(kind, path),
+    copy: (target, run, thoroughness) => copyFile(kind, file, target, run, thoroughness),
   };
 }
 
@@ -160,8 +170,16 @@ function isCopyOf(kind: FileKind, path: string): boolean {
   );
 }
 
-/** Returns what a copy holds. `fresh_as_of` is that of its stalest resource; null if one was never read whole. */
-function contents(copy: string) {
+/** What a copy holds. `fresh_as_of` is that of its stalest resource; null if one was never read whole. */
+interface CopyContents {
+  readonly bytes: number;
+  readonly fresh_as_of: Timestamp | null;
+  readonly resources: Readonly<
+    Partial<Record<ResourceName, { readonly rows: number; readonly fresh_as_of: Timestamp | null }>>
+  >;
+}
+
+function contents(copy: string): CopyContents {
   return readMirror(copy, (database) => {
     const fresh = new Map(
       new Runner(database)

@@ -35,7 +35,7 @@ export function openPublisher({ settings, clock, signal, log }: Surroundings, pr
 }
 
 function destinationOf(settings: Settings): Destination {
-  const { url: address, password, passwordFile, schema, reader, servers } = settings.publish;
+  const { url: address, password, passwordFile, schema, reader } = settings.publish;
   if (address === undefined) {
     throw new UsageError('no database is set to publish to', {
       advice: 'Set publish.url, as in postgresql://publisher@db.example.com/analytics: docs/publish.md.',
@@ -46,5 +46,5 @@ function destinationOf(settings: Settings): Destination {
       ? undefined
       : passwordIn(passwordFile, 'password file', 'Correct publish.password_file.');
   const { ca } = networkOf(settings);
-  return { address, password: password ?? fromFile(), ca, schema, reader, ...(servers !== undefined && { servers }) };
+  return { address, password: password ?? fromFile(), ca, schema, reader };
 }

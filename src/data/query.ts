@@ -12,7 +12,6 @@ import { readingPace } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 import { UsageError } from '../model/errors.ts';
 import { chartOf, type ChartRequest, guessChart, mostRows, tooManyRows } from './chart/chart.ts';
-import type { TerminalRoom } from './chart/terminal.ts';
 
 export interface QueryRequest {
   readonly sql: string;
@@ -180,13 +179,12 @@ function textOf(cell: Cell): string | null {
 
 export interface ChartJob {
   readonly what: ResultRequest;
-  readonly to: 'svg' | TerminalRoom;
 }
 
 /** Returns the picture. Throws a UsageError for SQL that fails, and for a result that cannot be drawn. */
 export async function chartBytes(
   snapshot: Snapshot,
-  { what, to }: ChartJob,
+  { what }: ChartJob,
   onWarning: (warning: string) => void,
 ): Promise<Uint8Array> {
   const declared = 'report' in what ? declaredChart(what) : undefined;
@@ -197,9 +195,7 @@ export async function chartBytes(
     if (rows.length > mostRows.line) throw tooManyRows(declared?.kind ?? 'line');
   }
   const drawn = chartOf(columns, rows, declared ?? guessChart(columns, rows));
-  if (to === 'svg') return Buffer.from((await import('./chart/svg.ts')).chartSvg(drawn));
-  const { chartText } = await import('./chart/terminal.ts');
-  return Buffer.from(`${[...chartText(drawn, to)].join('\n')}\n`);
+  return Buffer.from((await import('./chart/svg.ts')).chartSvg(drawn));
 }
 
 function declaredChart({ report }: ReportRequest): ChartRequest {

@@ -2,7 +2,7 @@
 import { openReadingStore } from '../store/reading.ts';
 import { type BrowseJob, browseBytes } from './browse.ts';
 import { exportChunks, type ExportRequest } from './export.ts';
-import { type JobNews, serveJob } from './job-child.ts';
+import { type JobNews, serveJob } from './job-process.ts';
 import { maskedStore } from './personal.ts';
 import {
   chartBytes,

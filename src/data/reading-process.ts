@@ -1,183 +1,34 @@
-/**
- * Reads the mirror in a process of its own, which can be killed: SQLite may work on a statement for minutes, and meanwhile its thread
- * reacts to neither signals nor timers. For many concurrent readers, quick reads share one connection, and a few processes do the rest.
- */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { errorOf, type Failure, IncompleteError, InterruptedError, UsageError } from '../model/errors.ts';
+/** Reads the mirror in a process of its own. For many concurrent readers, quick reads share one connection, and a few processes do the rest. */
+import { buffer } from 'node:stream/consumers';
+import { setTimeout as wait } from 'node:timers/promises';
+import { deserialize } from 'node:v8';
+import pLimit from 'p-limit';
+import { IncompleteError, UsageError } from '../model/errors.ts';
 import { moduleBeside } from '../model/program.ts';
 import { durationText, minuteMs, secondMs } from '../model/time.ts';
-import type { Log } from '../model/log.ts';
-import type { JobNews } from './job-child.ts';
-import type { ReadingJob, ReadingTask } from './reading-child.ts';
-import { buffer } from 'node:stream/consumers';
-import { deserialize } from 'node:v8';
-import { setTimeout as wait } from 'node:timers/promises';
-import pLimit from 'p-limit';
 import type { SharedReading, Snapshot } from '../store/reading.ts';
 import { type BrowseParts, isQuickPart, type JobOf, partOf } from './browse.ts';
+import { type JobErrors, JobProcess, type JobRun } from './job-process.ts';
 import { maskedSnapshot } from './personal.ts';
+import type { ReadingJob, ReadingTask } from './reading-child.ts';
 
-/** The longest delay that setTimeout takes. */
-const longestMs = 2 ** 31 - 1;
-
-/** Counts only the time spent in `during`, and calls `end` once it is used up. */
-export class TimeLimit {
-  #leftMs: number;
-  readonly #end: () => void;
-  #isUp = false;
-
-  constructor(ms: number, end: () => void) {
-    this.#leftMs = ms;
-    this.#end = end;
-  }
-
-  get isUp(): boolean {
-    return this.#isUp;
-  }
-
-  async during<T>(wait: () => Promise<T>): Promise<T> {
-    const began = performance.now();
-    const timer = setTimeout(
-      () => {
-        this.#isUp = true;
-        this.#end();
-      },
-      Math.min(this.#leftMs, longestMs),
-    );
-    try {
-      return await wait();
-    } finally {
-      clearTimeout(timer);
-      this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - began));
-    }
-  }
-}
-
-export interface ReadingRun {
-  readonly signal: AbortSignal;
-  /** Without it, what the process logs is dropped. */
-  readonly log?: Log;
-  /** The limit for reading, in ms. Time in which the caller does not take the rows does not count. */
-  readonly timeoutMs?: number | undefined;
-  readonly onRows?: (rows: number) => void;
-  readonly onWarning?: (warning: string) => void;
-}
-
-function timeIsUp(ms: number): UsageError {
-  return new UsageError(`reading the mirror took ${durationText(ms)}, which is the limit, and was not finished`, {
-    advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.',
-  });
-}
-
-const readingErrors: JobErrors = { late: timeIsUp, lost: lostProcess };
-
-function lostProcess(how: string): IncompleteError {
-  return new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {
-    advice: 'The mirror is unchanged. If the system ended the process, memory was short: select less at once.',
-  });
-}
-
-/** The errors for a process that took too long, and for one that ended before its result was whole: by a signal, or with an exit code. */
-export interface JobErrors {
-  readonly late: (ms: number) => Error;
-  readonly lost: (how: string) => Error;
-}
-
-/** A process of ours that runs one job and returns its result as bytes; src/data/job-child.ts is the child's side. */
-export class JobProcess<Task extends object> {
-  readonly #errors: JobErrors;
-  readonly #child: ChildProcessWithoutNullStreams;
-  /** Exit code and signal, once the process has ended and all its output and messages have arrived. */
-  readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
-
-  /**
-   * Starts the process, so that it gets ready while the command does.
-   * @param entry the URL of its module
-   * @param flags of Node
-   */
-  constructor(entry: string, errors: JobErrors, flags: readonly string[] = []) {
-    this.#errors = errors;
-    const child = spawn(process.execPath, [...flags, fileURLToPath(entry)], {
-      stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
-      // Parameters may be bigints, which JSON does not have.
-      serialization: 'advanced',
-    }) as ChildProcessWithoutNullStreams;
-    this.#child = child;
-    const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);
-    this.#closed = closed.then(([[code, signal]]) => [code as number | null, signal as NodeJS.Signals | null]);
-    this.#closed.catch(() => {});
-    // Nothing is ever written to it. While it is open, the child knows that its parent lives.
-    child.stdin.on('error', () => {});
-  }
-
-  /**
-   * Yields the bytes of the job's result. Throws what the job throws, an InterruptedError if it was stopped, and a UsageError if it
-   * took too long. Can be called once: the process ends with the job, or when the caller stops reading.
-   */
-  async *result(task: Task, run: ReadingRun): AsyncGenerator<Uint8Array> {
-    const { signal, timeoutMs } = run;
-    signal.throwIfAborted();
-    const stop = () => this.close();
-    signal.addEventListener('abort', stop, { once: true });
-    const limit = timeoutMs === undefined ? undefined : new TimeLimit(timeoutMs, stop);
-    const ended = this.#receive(run);
-    try {
-      this.#child.send(task);
-      const bytes = this.#child.stdout[Symbol.asyncIterator]();
-      for (;;) {
-        const next = await (limit === undefined ? bytes.next() : limit.during(() => bytes.next()));
-        if (next.done === true) break;
-        yield next.value;
-      }
-      const end = await Promise.race([ended, this.#closed]);
-      signal.throwIfAborted();
-      if (limit?.isUp === true) throw this.#errors.late(timeoutMs ?? 0);
-      if (end === 'whole') return;
-      if ('failure' in end) throw errorOf(end.failure);
-      const [code, killedBy] = end;
-      // Ctrl+C reaches all processes of a terminal at once, and this one may hear of it last.
-      if (killedBy === 'SIGINT' || killedBy === 'SIGTERM') throw new InterruptedError(killedBy);
-      throw this.#errors.lost(killedBy ?? `exit code ${code}`);
-    } finally {
-      signal.removeEventListener('abort', stop);
-      this.close();
-    }
-  }
-
-  close(): void {
-    this.#child.kill('SIGKILL');
-  }
-
-  /** Passes the messages of the process on; resolves with the last. */
-  #receive(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
-    return new Promise((resolve) => {
-      this.#child.on('message', (news: JobNews) => {
-        switch (news.kind) {
-          case 'rows':
-            run.onRows?.(news.rows);
-            break;
-          case 'warning':
-            run.onWarning?.(news.text);
-            break;
-          case 'log':
-            run.log?.[news.level](news.fields, news.message);
-            break;
-          case 'end':
-            resolve(news.failure === null ? 'whole' : { failure: news.failure });
-        }
-      });
-    });
-  }
-}
+const readingErrors: JobErrors = {
+  late: (ms) =>
+    new UsageError(`reading the mirror took ${durationText(ms)}, which is the limit, and was not finished`, {
+      advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.',
+    }),
+  lost: (how) =>
+    new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {
+      advice: 'The mirror is unchanged. If the system ended the process, memory was short: select less at once.',
+    }),
+};
 
 export class ReadingProcess extends JobProcess<ReadingTask> {
   constructor() {
     super(moduleBeside('./reading-child', import.meta.url), readingErrors);
   }
 
-  chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
+  chunks(file: string, job: ReadingJob, run: JobRun): AsyncGenerator<Uint8Array> {
     return this.result({ file, job }, run);
   }
 }
@@ -270,7 +121,7 @@ export class Readers {
   }
 
   /** Yields the bytes of the job's result, from a process of its own. Waits while too many are running. */
-  async *chunks(job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
+  async *chunks(job: ReadingJob, run: JobRun): AsyncGenerator<Uint8Array> {
     const signal = AbortSignal.any([run.signal, this.#closing.signal]);
     const limit = job.kind === 'export' ? this.#downloads : this.#statements;
     const done = Promise.withResolvers<void>();

@@ -2,7 +2,7 @@
 import type { RecordKey } from '../model/records.ts';
 import { relationTables, type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
-import type { Cell, Relation, RecordChange, Row } from '../store/reading-types.ts';
+import type { Cell, Relation, RecordChange, ResultColumn, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName, servedColumns } from '../store/schema.ts';
 import { changesOf, endOfTime } from './changes.ts';
@@ -14,7 +14,14 @@ export interface RecordField {
 }
 
 /** Related records of one name. */
-export type RelatedRecords = ReturnType<typeof relatedIn>;
+export interface RelatedRecords {
+  readonly relation: string;
+  readonly parentColumn: string;
+  readonly columns: readonly ResultColumn[];
+  readonly rows: readonly Row[];
+  /** There are more than these. */
+  readonly hasMore: boolean;
+}
 
 export const recordLimits = { related: 20, relatedColumns: 8, changes: 200 } as const;
 
@@ -87,7 +94,7 @@ function relatedIn(
   parentColumn: string,
   id: bigint,
   columns = relation.columns.map(({ name }) => name).filter((name) => name !== parentColumn),
-) {
+): RelatedRecords {
   const result = snapshot.select({
     relation: relation.name,
     columns: columns.slice(0, recordLimits.relatedColumns),

@@ -104,10 +104,18 @@ function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
   };
 }
 
-export type TableLayout = ReturnType<typeof tableLayout>;
+export interface TableLayout {
+  /** The names and the rule below them. */
+  readonly heading: readonly string[];
+  readonly line: (row: Row) => string;
+}
 
 /** Lays the table out by its first rows. @param room the width of the terminal; `Infinity`: later cells are only cut to these widths */
-export function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], room: number | undefined) {
+export function tableLayout(
+  columns: readonly ResultColumn[],
+  first: readonly Row[],
+  room: number | undefined,
+): TableLayout {
   // Text of more than a few lines is cut before it is measured.
   const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
   const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));

@@ -26,17 +26,14 @@ export function onOneLine(text: string): string {
 
 let word: string | undefined;
 
-/** Marks a style as ours: nobody who writes data can know the word. A process that styles text for this one gets it. */
-export function styleWord(): string {
+/** Marks a style as ours: nobody who writes data can know the word. */
+function styleWord(): string {
   return (word ??= crypto.randomUUID());
 }
 
-/**
- * Returns a style in the form that it has until it reaches the terminal.
- * @param known the word of the process that writes to the terminal
- */
-export function styleMark(code: number | string, known = styleWord()): string {
-  return `\uFDD0${known}:${code}\uFDD1`;
+/** Returns a style in the form that it has until it reaches the terminal. */
+export function styleMark(code: number | string): string {
+  return `\uFDD0${styleWord()}:${code}\uFDD1`;
 }
 
 function ownStyle(): RegExp {

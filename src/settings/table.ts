@@ -121,7 +121,6 @@ export const settingTable = [
   setting('publish.password_file', 'path', 'a file that holds the password and nothing else', null),
   setting('publish.schema', 'identifier', 'the schema there; without it the name of the profile, or mirror', null),
   setting('publish.reader', 'identifier', 'the role that may read it; without it SCHEMA_reader', null),
-  setting('publish.servers', 'identifier', 'a schema of views over all servers that are published there', null),
   setting('serve.listen', 'listen', 'where the console listens', '127.0.0.1:8080'),
   setting('serve.behind_proxy', 'address', 'the address, with its path, under which a proxy shows the console', null),
   setting('serve.tls_certificate', 'path', 'a PEM file with the certificate of the console and its chain', null),

@@ -28,7 +28,7 @@ const leapMs = secondMs;
  * The clock of a database: its last reading plus the time since then by the monotonic clock. Machines whose clocks differ use it, and
  * no other clock, for whatever they write for each other.
  */
-export class DatabaseTime implements Clock {
+class DatabaseTime implements Clock {
   #last: { readonly there: number; readonly monotonic: number; readonly here: number } | undefined;
 
   /** Uses this machine's clock before the first reading. */

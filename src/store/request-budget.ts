@@ -26,8 +26,6 @@ const closingMs = 2 * secondMs;
 /** PostgreSQL's code for a missing table: nobody has written anything to the store yet. */
 const missingTable = '42P01';
 
-export type RequestBudget = ReturnType<typeof openRequestBudget>;
-
 /**
  * Opens the budget of one key at one server. While the store is away, this process counts alone. The caller closes it, which also closes
  * the database.

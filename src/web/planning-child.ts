@@ -1,6 +1,6 @@
 /** The process that reads, checks and plans a sheet for the console. It can change nothing. */
 import { Buffer } from 'node:buffer';
-import { serveJob } from '../data/job-child.ts';
+import { serveJob } from '../data/job-process.ts';
 import type { Log } from '../model/log.ts';
 import { keepHeapSmall } from '../model/memory.ts';
 import { systemClock } from '../model/time.ts';

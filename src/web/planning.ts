@@ -11,7 +11,7 @@ import { type Plannable, preparePlan, storePlan, undoOf } from '../bulk/plan.ts'
 import { readRows } from '../bulk/read-rows.ts';
 import type { DecimalMark, MarkQuestion } from '../bulk/sheet/amount.ts';
 import { readSheet } from '../bulk/sheet/sheet.ts';
-import { type JobErrors, JobProcess } from '../data/reading-process.ts';
+import { type JobErrors, JobProcess } from '../data/job-process.ts';
 import { openJournal, openJournalForReading } from '../journal/open.ts';
 import type { Batch, NewBatch, NewIntent } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';

@@ -524,44 +524,6 @@ test('a rebuilt mirror replaces the published one, and a mirror of another serve
   );
 });
 
-test('views over all servers have the rows of each with its name, and only their own reader can read them', async () => {
-  const database = await temporaryDatabase();
-  const servers = `${database.name}_all`;
-  const file = (count: number) => mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(count)));
-  const [west, east] = [file(3), file(5)];
-  const to = (schema: string) => ({
-    ...destinationIn(database),
-    schema,
-    reader: `${database.name}_${schema}`,
-    servers,
-  });
-  const counts = async () =>
-    (await database.query(`SELECT server, count(*)::int AS users FROM "${servers}".users GROUP BY 1 ORDER BY 1`)).rows;
-  await publishTo(west, to('west'));
-  expect(await counts()).toEqual([{ server: 'west', users: 3 }]);
-  await publishTo(east, to('east'));
-  expect(await counts()).toEqual([
-    { server: 'east', users: 5 },
-    { server: 'west', users: 3 },
-  ]);
-  // A column that only one server has is not in the views.
-  await database.query('ALTER TABLE west.users ADD COLUMN segment text');
-  changed(east, 'DELETE FROM users WHERE id = 1');
-  await publishTo(east, to('east'));
-  expect(await counts()).toEqual([
-    { server: 'east', users: 4 },
-    { server: 'west', users: 3 },
-  ]);
-  const { rows } = await database.query(
-    `SELECT r AS role, has_schema_privilege(r, $1, 'USAGE') AS may FROM unnest($2::text[]) AS r`,
-    [servers, [`${database.name}_west`, `${servers}_reader`]],
-  );
-  expect(rows).toEqual([
-    { role: `${database.name}_west`, may: false },
-    { role: `${servers}_reader`, may: true },
-  ]);
-});
-
 test('a database that cannot be used is named with the reason, and never with the password', async () => {
   const file = mirrorFile();
   const database = await temporaryDatabase();

@@ -3,7 +3,8 @@ import { Buffer } from 'node:buffer';
 import { platform } from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { ReadingProcess, type ReadingRun } from '../../src/data/reading-process.ts';
+import type { JobRun } from '../../src/data/job-process.ts';
+import { ReadingProcess } from '../../src/data/reading-process.ts';
 import type { ReadingJob } from '../../src/data/reading-child.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
@@ -30,7 +31,7 @@ function users(count: number): string {
 
 const { signal } = new AbortController();
 
-async function textOf(file: string, job: ReadingJob, run: Partial<ReadingRun> = {}): Promise<string> {
+async function textOf(file: string, job: ReadingJob, run: Partial<JobRun> = {}): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of startReading().chunks(file, job, { signal, ...run })) chunks.push(chunk);
   return Buffer.concat(chunks).toString();

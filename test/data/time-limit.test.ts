@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { TimeLimit } from '../../src/data/reading-process.ts';
+import { TimeLimit } from '../../src/data/job-process.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

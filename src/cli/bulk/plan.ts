@@ -11,7 +11,7 @@ import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
 import { shown } from '../../bulk/sheet/rows.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
 import { openReading } from '../../data/open.ts';
-import { writeToStream } from '../../data/stream-output.ts';
+import { writeToStream } from '../../data/job-process.ts';
 import { textPieces } from '../../data/text-lines.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';

@@ -6,7 +6,7 @@ import { batchOf } from '../../bulk/claim.ts';
 import type { Finding, Span } from '../../bulk/differences.ts';
 import { acceptJournal } from '../../bulk/journal-memory.ts';
 import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
-import { writeToStream } from '../../data/stream-output.ts';
+import { writeToStream } from '../../data/job-process.ts';
 import { listChunks, type TextList } from '../../data/text-lines.ts';
 import { namedColumns } from '../../data/text-table.ts';
 import { counted } from '../../model/text.ts';

@@ -11,7 +11,7 @@ import {
   totalWords,
 } from '../../bulk/report.ts';
 import { balancesOf, notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
-import { writeToStream } from '../../data/stream-output.ts';
+import { writeToStream } from '../../data/job-process.ts';
 import { tableWriter } from '../../data/export.ts';
 import { textPieces } from '../../data/text-lines.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';

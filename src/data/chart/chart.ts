@@ -10,7 +10,7 @@ export interface ChartRequest extends ReportChart {
   readonly title: string;
 }
 
-export interface ChartSeries {
+interface ChartSeries {
   readonly name: string;
   /** One value for each place on the x axis; null if there is none. */
   readonly values: readonly (number | null)[];

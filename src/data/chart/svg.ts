@@ -113,7 +113,7 @@ function extentOf(values: readonly number[]): [number, number] {
 }
 
 /** Makes a value axis that includes zero and all values. */
-export function valueScale({ series }: Pick<Chart, 'series'>, ticks: number) {
+function valueScale({ series }: Pick<Chart, 'series'>, ticks: number) {
   const values = series.flatMap(({ values }) => values.filter((value) => value !== null));
   const [low, high] = extentOf([0, ...values]);
   const scale = scaleLinear([low, low === high ? 1 : high], [0, 1]).nice(ticks);
@@ -130,7 +130,7 @@ interface Mark {
 }
 
 /** Makes an x axis of times or numbers: a scale to 0..1, and about `count` marks. */
-export function placeScale(
+function placeScale(
   axis: ChartAxis,
   count: number,
 ): { readonly scale: (at: number) => number; readonly marks: readonly Mark[] } {
@@ -160,7 +160,7 @@ function timeLabel(at: number, marks: readonly number[]): string {
 
 const numbers = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
-export function valueLabel(value: number): string {
+function valueLabel(value: number): string {
   return numbers.format(value);
 }
 

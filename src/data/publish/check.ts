@@ -11,13 +11,36 @@ import { copyRows, copyReader } from './rows.ts';
 import { withLockedSchema, type PublishPorts } from './publish.ts';
 import { columnsIn, publicationIn } from './schema.ts';
 
-export type CheckReport = Awaited<ReturnType<typeof check>>;
+interface Counted {
+  readonly rows: number;
+  /** Over the rows; does not depend on their order. */
+  readonly hash: string;
+}
+
+interface CheckedTable {
+  readonly equal: boolean;
+  readonly mirror: Counted;
+  /** Null if the schema has no such table. */
+  readonly published: Counted | null;
+  /** The first keys of each kind of difference. */
+  readonly missing: readonly string[];
+  readonly extra: readonly string[];
+  readonly different: readonly string[];
+}
+
+export interface CheckReport {
+  readonly schema: string;
+  readonly equal: boolean;
+  /** Rows that the next publication will bring; they are not compared. */
+  readonly waiting: number;
+  readonly tables: Readonly<Record<string, CheckedTable>>;
+}
 
 /** How many keys to name for each kind of difference. */
 const mostNamed = 10;
 
 /** Compares every table and changes nothing. Throws what `publish` throws. */
-export async function check(ports: Omit<PublishPorts, 'warn'>) {
+export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckReport> {
   const { file, destination } = ports;
   return withLockedSchema(ports, async (mirror, database) => {
     const existing = await columnsIn(database);
@@ -25,7 +48,7 @@ export async function check(ports: Omit<PublishPorts, 'warn'>) {
     // If the mirror does not know the cursor, all rows are compared.
     const since = knownSeqOf(mirror, file, cursor) ?? lastSeq(mirror);
     const comparison = { mirror, database, since, existing, signal: ports.signal };
-    const tables: Record<string, Awaited<ReturnType<typeof checkTable>>> = {};
+    const tables: Record<string, CheckedTable> = {};
     const published = publishedTables(mirror);
     let done = 0;
     for (const table of published.filter((each) => each !== deletionTable)) {
@@ -35,7 +58,6 @@ export async function check(ports: Omit<PublishPorts, 'warn'>) {
       ports.progress(done, done);
     }
     const equal = Object.values(tables).every((each) => each.equal);
-    /** Rows that the next publication will bring; they are not compared. */
     const waiting = rowsAfter(mirror, published, since);
     return { schema: destination.schema, equal, waiting, tables };
   });
@@ -78,7 +100,7 @@ async function copyMirror({ mirror, database, since, signal }: Comparison, table
   }
 }
 
-async function checkTable(comparison: Comparison, table: PublishedTable) {
+async function checkTable(comparison: Comparison, table: PublishedTable): Promise<CheckedTable> {
   const { mirror, database, existing } = comparison;
   const { query } = database;
   await copyMirror(comparison, table);
@@ -118,11 +140,8 @@ async function checkTable(comparison: Comparison, table: PublishedTable) {
   const [first] = table.key.map(quoteName);
   return {
     equal,
-    /** The number of rows, and a hash over them that does not depend on their order. */
     mirror: mirrored,
-    /** The same; null if the schema has no such table. */
     published,
-    /** The first keys of each kind of difference. */
     missing: await named(`p.${first} IS NULL`),
     extra: await named(`m.${first} IS NULL`),
     different: await named(`m.${first} IS NOT NULL AND p.${first} IS NOT NULL AND ${row('m')} <> ${row('p')}`),

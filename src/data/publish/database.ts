@@ -12,18 +12,31 @@ export interface Destination extends DatabaseAccess {
   readonly schema: string;
   /** The role that may read what is published. */
   readonly reader: string;
-  /** The schema for views over all servers that publish to this database; without it, there are none. */
-  readonly servers?: string;
 }
 
-export type Database = Awaited<ReturnType<typeof openDatabase>>;
+export interface Database {
+  /** `the schema mirror of postgresql://publisher@db.example.com:5432/shop`, for messages. */
+  readonly name: string;
+  /** Runs one statement, or several without values; returns the rows of the last. */
+  readonly query: <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
+  /** Runs the statements of `work` in one transaction. */
+  readonly transaction: <T>(work: () => Promise<T>, begin?: string) => Promise<T>;
+  /** Runs them in a part of the open transaction, which goes on if they fail. */
+  readonly savepoint: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Copies what `fill` writes. */
+  readonly copyIn: (
+    statement: string,
+    fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
+  ) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
 
 const connectMs = 15 * secondMs;
 /** The most bytes that wait to be sent. */
 const queuedBytes = 2 * 1024 * 1024;
 
 /** Connects and checks that the server can be used. The signal ends the connection and what runs on it. */
-export async function openDatabase(destination: Destination, signal: AbortSignal) {
+export async function openDatabase(destination: Destination, signal: AbortSignal): Promise<Database> {
   const { address, schema } = destination;
   const name = `the schema ${schema} of ${databaseText(address)}`;
   const client = new Client({
@@ -54,7 +67,6 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   }
   signal.addEventListener('abort', stop, { once: true });
 
-  /** Runs one statement, or several without values; returns the rows of the last. */
   const query = <Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> =>
     explaining(async () => lastRows(await client.query(text, [...values])));
   const enclosed = async <T>(work: () => Promise<T>, [begin, end, undo]: readonly [string, string, string]) => {
@@ -69,21 +81,18 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
       throw error;
     }
   };
-  const opened = {
-    /** `the schema mirror of postgresql://publisher@db.example.com:5432/shop`, for messages. */
+  const opened: Database = {
     name,
     query,
-    /** Runs the statements of `work` in one transaction. */
     transaction: <T>(work: () => Promise<T>, begin = 'BEGIN') => enclosed(work, [begin, 'COMMIT', 'ROLLBACK']),
-    /** Runs them in a part of the open transaction, which goes on if they fail. */
     savepoint: <T>(work: () => Promise<T>) =>
       enclosed(work, [
         'SAVEPOINT part',
         'RELEASE SAVEPOINT part',
         'ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part',
       ]),
-    /** Copies what `fill` writes. If it throws, this aborts the COPY, or the connection would wait for ever. */
-    copyIn: (statement: string, fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>): Promise<void> =>
+    // If `fill` throws, the COPY is aborted, or the connection would wait for ever.
+    copyIn: (statement, fill) =>
       explaining(async () => {
         const stream = client.query(copyFrom(statement, { highWaterMark: queuedBytes }));
         let isOver = false;

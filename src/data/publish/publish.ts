@@ -23,7 +23,7 @@ import {
   publicationIn,
   tableSql,
 } from './schema.ts';
-import { makeFlatViews, makeServerViews } from './views.ts';
+import { makeFlatViews } from './views.ts';
 
 export interface PublishPorts {
   readonly file: string;
@@ -331,7 +331,6 @@ class Publishing {
     await makeFlatViews(this.#database, this.#mirror, warn);
     await writeComments(this.#database, this.#tables);
     await grantReading(this.#database, destination.schema, destination.reader, this.#tables, warn);
-    if (destination.servers !== undefined) await makeServerViews(this.#database, destination.servers, warn);
     await query(
       `INSERT INTO mirror_publication (version, layout, cursor, published_at) VALUES ($1, $2, $3, $4)
        ON CONFLICT (one) DO UPDATE SET version = excluded.version, layout = excluded.layout, cursor = excluded.cursor,

@@ -10,14 +10,21 @@ import { type Database, isRefusedValue } from './database.ts';
 /** How to write a row cell by cell: `careful`, each cell in its column; `bare`, only the key, with everything else in `_raw`. */
 type Care = 'careful' | 'bare';
 
-type CopyReader = ReturnType<typeof copyReader>;
+interface CopyReader {
+  /** Returns the next lines after the place, and the place of the last one; undefined at the end. */
+  readonly next: (
+    after: bigint,
+  ) => { readonly bytes: Uint8Array; readonly rows: number; readonly last: bigint } | undefined;
+  /** Returns the same rows, each as a line of its own. */
+  readonly single: (after: bigint, last: bigint, care: Care) => readonly string[];
+}
 
 /** Reads the rows whose number is in `(from, to]`, in the order of the column, as lines of COPY. */
 export function copyReader(
   mirror: Mirror,
   table: PublishedTable,
   { order, from, to }: { readonly order: string; readonly from: bigint; readonly to: bigint },
-) {
+): CopyReader {
   const at = quoteName(order);
   const number = quoteName(table.number);
   const isByNumber = order === table.number;
@@ -38,8 +45,7 @@ export function copyReader(
   const pace = readingPace();
   const bounds = (after: bigint) => (isByNumber ? { to, after: after < from ? from : after } : { from, to, after });
   return {
-    /** Returns the next lines after the place, and the place of the last one; undefined at the end. */
-    next: (after: bigint) => {
+    next: (after) => {
       const found = batch.get({ ...bounds(after), rows: pace.rows() });
       const [rows, plain, text, last] = found ?? [0n, 0n, null, 0n];
       if (rows === 0n) return undefined;
@@ -49,9 +55,7 @@ export function copyReader(
       pace.add(Number(rows), bytes.length);
       return { bytes, rows: Number(rows), last };
     },
-    /** Returns the same rows, each as a line of its own. */
-    single: (after: bigint, last: bigint, care: Care): readonly string[] =>
-      cells.all({ ...bounds(after), last }).map((row) => lineOf(table, row, care)),
+    single: (after, last, care) => cells.all({ ...bounds(after), last }).map((row) => lineOf(table, row, care)),
   };
 }
 

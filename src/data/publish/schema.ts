@@ -194,7 +194,7 @@ function meaningOf(entry: TableEntry, column: string): string | undefined {
 }
 
 /** Makes the role if it is missing. Warns and returns false if this user may not. */
-export async function makeRole(database: Database, role: string, warn: (text: string) => void): Promise<boolean> {
+async function makeRole(database: Database, role: string, warn: (text: string) => void): Promise<boolean> {
   const [found] = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [role]);
   if (found !== undefined) return true;
   try {

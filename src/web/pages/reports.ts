@@ -196,7 +196,7 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
   }
   if (doing === 'picture') {
     // Drawn once here, so that an error appears as text.
-    await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });
+    await textOf(visit, ports, { kind: 'chart', what: { sql } });
     return pictureTag(link('/sql/picture', chosen), `The picture of: ${sql.slice(0, 300)}`);
   }
   const { preview } = await previewOf(visit, ports, { sql });
@@ -259,7 +259,7 @@ async function previewOf(
 }
 
 async function pictureOf(visit: Visit, ports: ConsolePorts, what: Query): Promise<Reply> {
-  return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, to: 'svg' }) };
+  return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what }) };
 }
 
 function pictureTag(source: string, words: string): Html {

@@ -111,6 +111,17 @@ export class ServerFailed extends ReadFailed {
   }
 }
 
+/** A smaller page was requested, and one of another size came: the server has a page size of its own. */
+export class OtherPageSize extends ReadFailed {
+  override readonly name = 'OtherPageSize';
+  readonly came: number;
+
+  constructor(message: string, came: number) {
+    super(message);
+    this.came = came;
+  }
+}
+
 /** No response came in any try. For a write, this means that nothing was sent. */
 export class Unreachable extends ReadFailed {
   override readonly name = 'Unreachable';

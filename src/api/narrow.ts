@@ -7,7 +7,7 @@ import { afterPart, IncompleteError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
-import { isPageFailure, ServerFailed } from './errors.ts';
+import { isPageFailure, OtherPageSize } from './errors.ts';
 import type { ListPage, Page, Unreadable } from './lists.ts';
 import type { Patience } from './retry.ts';
 
@@ -47,7 +47,6 @@ export class Reach {
   failuresLeft = maxFailures;
 }
 
-const success = 200;
 const once = { pageAttempts: 1 };
 const twice = { pageAttempts: 2 };
 
@@ -142,9 +141,9 @@ export async function readPage<P extends ListPage>(
   };
 }
 
-function otherSize(requested: number, came: number): ServerFailed {
+function otherSize(requested: number, came: number): OtherPageSize {
   const problem = `pages of ${counted(requested, 'record')} were requested, and pages of ${came} came`;
-  return new ServerFailed(problem, success);
+  return new OtherPageSize(problem, came);
 }
 
 function noPage(error: unknown): undefined {

@@ -5,7 +5,7 @@
 import type { Client } from '../api/operations.ts';
 import { type Page, type DateFormat, dateRange, type ListOptions } from '../api/lists.ts';
 import { serverAheadOf } from '../api/headers.ts';
-import { NotTheApi, RefusedInput, ServerFailed } from '../api/errors.ts';
+import { NotTheApi, OtherPageSize, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { Reach, readingRecords, readPage, type RequestPage } from '../api/narrow.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { addDays, type Clock, type Day, dayMs, dayOf, parseInstant, parseWritten } from '../model/time.ts';
@@ -76,11 +76,13 @@ async function largestPage(
   const sorts = [{ key: 'created_at', direction }] as const;
   const requestOne: RequestPage = (page, paginate, patience) =>
     client.list(resource, { sorts, paginate, page }, signal, patience);
-  for (let size = first; ; size = Math.floor(size / 2)) {
+  for (let size = first; ;) {
     try {
       return await readPage(readingRecords(requestOne), 1, size, reach);
     } catch (error) {
-      if (!(error instanceof RefusedInput) || size <= 1) throw error;
+      if (error instanceof OtherPageSize && error.came < size) size = error.came;
+      else if (error instanceof RefusedInput && size > 1) size = Math.floor(size / 2);
+      else throw error;
     }
   }
 }

@@ -45,15 +45,15 @@ interface ProvePorts {
 export async function proveTotal(ports: ProvePorts): Promise<Proof> {
   const { store, resource, only } = ports;
   let total = await ports.total(null);
-  for (let round = 0; round < maxRounds && total !== expectedTotal(ports); round += 1) {
-    const before = { total, expected: expectedTotal(ports) };
+  for (let round = 0; round < maxRounds && total !== expectedTotal(ports, total); round += 1) {
+    const before = { total, expected: expectedTotal(ports, total) };
     // An empty list has nothing to search.
     if (total > 0) await readDiffering(ports, total - before.expected);
     total = await ports.total(null);
-    const isStill = total === before.total && expectedTotal(ports) === before.expected;
+    const isStill = total === before.total && expectedTotal(ports, total) === before.expected;
     if (isStill && !(await readOutside(ports, total))) break;
   }
-  const expected = expectedTotal(ports);
+  const expected = expectedTotal(ports, total);
   if (total === expected) return { total, problem: null, missing: false };
   const live = store.accountedCount(resource);
   const problem = `the mirror has ${counted(live, 'record')} and the server counts ${total}`;
@@ -62,8 +62,9 @@ export async function proveTotal(ports: ProvePorts): Promise<Proof> {
 }
 
 /** What the server should count: the rows, and what its totals were found to count beyond what its pages show. */
-function expectedTotal({ store, resource }: ProvePorts): number {
-  return store.accountedCount(resource) + surplusOfList(store, resource);
+function expectedTotal({ store, resource }: ProvePorts, total: number): number {
+  const rows = store.accountedCount(resource);
+  return rows + surplusOfList(store, resource, total - rows);
 }
 
 const surplusName = 'list_surplus';
@@ -73,10 +74,17 @@ export function recordListSurplus(store: MirrorStore, resource: ResourceName, su
   store.recordCapability(surplusName, resource, surplus);
 }
 
-/** Returns the surplus of the whole list, if that was ever read as one; else what those of its windows add up to. */
-export function surplusOfList(store: Pick<MirrorStore, 'capability' | 'windows'>, resource: ResourceName): number {
-  const known = store.capability(surplusName, resource)?.value;
-  return typeof known === 'number' ? known : store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0);
+/**
+ * Returns how many records the total of the whole list counts that no page shows: what was found when the list was read as one, if
+ * that explains the difference, else what the surpluses of its windows add up to.
+ */
+export function surplusOfList(
+  store: Pick<MirrorStore, 'capability' | 'windows'>,
+  resource: ResourceName,
+  difference: number,
+): number {
+  if (store.capability(surplusName, resource)?.value === difference) return difference;
+  return store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0);
 }
 
 /** Reads the days whose count has changed and, if they do not explain the difference, the open and the unsettled windows. */
@@ -212,7 +220,7 @@ async function readOutside(ports: ProvePorts, total: number): Promise<boolean> {
   const { store, resource, only, trustsStored, profile, allowance } = ports;
   const windows = store.windows(resource);
   // If the server counts fewer records than the mirror has, it has no others to show.
-  if (expectedTotal(ports) > total || only !== null || windows.some((window) => coverageOf(window) !== 'days')) {
+  if (expectedTotal(ports, total) > total || only !== null || windows.some((window) => coverageOf(window) !== 'days')) {
     return false;
   }
   if (windows.some(({ state }) => state !== 'settled')) return false;

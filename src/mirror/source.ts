@@ -8,10 +8,10 @@ import { type PageReading, Reach, readPage } from '../api/narrow.ts';
 import type { DayRange } from '../model/era.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import { type ResourceName, resourceOf, type SortDirection } from '../model/resources.ts';
-import { type Clock, type Day, dayOf, parseWritten } from '../model/time.ts';
+import { addDays, type Clock, type Day, dayOf, parseWritten } from '../model/time.ts';
 import { ContradictionError } from './failures.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
-import { measureProfile } from './measure.ts';
+import { farDay, measureProfile } from './measure.ts';
 import type { Profile } from './profile.ts';
 import type { RequestGate } from './run-bounds.ts';
 import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
@@ -49,6 +49,8 @@ export interface Source {
     signal: AbortSignal,
     wanted?: PageWanted,
   ): Promise<MirrorPage>;
+  /** Whether the server takes ranges of days as they were measured. */
+  takesRanges(resource: ResourceName, profile: Profile, signal: AbortSignal): Promise<boolean>;
   /** Whether the host makes a page of the newest records of this size. */
   makesPage(resource: ResourceName, size: number, profile: Profile, signal: AbortSignal): Promise<boolean>;
   /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
@@ -202,6 +204,16 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         : await readPage(reading, page, paginate, reachOf(resource));
       checkRange(range, read.createdAt, profile);
       return read;
+    },
+    takesRanges: async (resource, profile, signal) => {
+      const query = queryOf(resource, profile, { from: farDay, to: addDays(farDay, 1) });
+      try {
+        await list(resource, { ...query, paginate: 1 }, signal, { pageAttempts: 1 });
+        return true;
+      } catch (error) {
+        if (isPageFailure(error) || isRefusal(error)) return false;
+        throw error;
+      }
     },
     makesPage: async (resource, size, profile, signal) => {
       const query = { ...queryOf(resource, profile, null, 'desc'), paginate: size };

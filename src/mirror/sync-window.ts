@@ -1,6 +1,6 @@
 /** Reads windows until each is settled, cut into smaller ones, or left incomplete with the reason on record. */
 import type { LimitFunction } from 'p-limit';
-import { isPageFailure, RefusedInput } from '../api/errors.ts';
+import { isPageFailure, OtherPageSize, RefusedInput } from '../api/errors.ts';
 import { coverageOf, type DayRange, takes } from '../model/era.ts';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -100,7 +100,8 @@ export class WindowVisitor {
 
   /** Turns a refusal of what the server accepted before into a contradiction. */
   #judged(error: unknown): unknown {
-    if (!this.#ports.trustsStored || !(error instanceof RefusedInput)) return error;
+    const isRefused = error instanceof RefusedInput || error instanceof OtherPageSize;
+    if (!this.#ports.trustsStored || !isRefused) return error;
     return new ContradictionError(`what the server took before is refused now: ${error.message}`, { cause: error });
   }
 

@@ -170,8 +170,10 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
   const differingWindows = differing.map(({ window }) => window);
   await compareWindows(ports, differingWindows, course);
   // A sync may change the number of rows meanwhile. So if the sums differ, the total is requested again.
-  const accounted = () => store.accountedCount(resource) + surplusOfList(store, resource);
-  const explained = () => accounted() + course.findings.missing.size - course.findings.extra.size;
+  const explained = () => {
+    const rows = store.accountedCount(resource) + course.findings.missing.size - course.findings.extra.size;
+    return rows + surplusOfList(store, resource, (course.total ?? 0) - rows);
+  };
   if (course.total !== explained()) course.total = await listTotal(ports);
   const rest = windows.filter((window) => !differingWindows.includes(window));
   for (const window of [...mostSuspicious(rest, counts), ...outsideOf(ports, windows)]) {
@@ -203,12 +205,10 @@ async function compareRecords(ports: Ports, windows: readonly Window[], course: 
   course.windows = windows.length;
   const { findings } = course;
   /** How many records the server must have, if all differences were found. */
-  const explained = () =>
-    store.liveCount(resource) +
-    surplusOfList(store, resource) -
-    findings.extra.size +
-    findings.missing.size +
-    findings.hidden.size;
+  const explained = () => {
+    const rows = store.liveCount(resource) - findings.extra.size + findings.missing.size + findings.hidden.size;
+    return rows + surplusOfList(store, resource, (course.total ?? 0) - rows);
+  };
   course.total = await listTotal(ports);
   if (course.problems.length > 0 || course.total === explained()) return;
   await compareWindows(ports, outsideOf(ports, windows), course);

@@ -8,7 +8,6 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchBulk } from './bulk.ts';
-import { benchCertify } from './certify.ts';
 import { benchConsole } from './console.ts';
 import { benchCsv } from './csv.ts';
 import { benchCursor } from './cursor.ts';
@@ -53,7 +52,6 @@ try {
     'next-sync': () => benchNextSync(folder, users, pairs),
     csv: () => benchCsv(folder, mirror, pairs),
     'export-formats': () => benchExportFormats(folder, mirror, pairs),
-    certify: () => benchCertify(folder, mirror, pairs),
     snapshot: () => benchSnapshot(folder, users, pairs),
     publish: () => benchPublish(folder, users, pairs),
     console: () => benchConsole(users),

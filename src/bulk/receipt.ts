@@ -1,13 +1,12 @@
 /**
- * A receipt: a signed document that says what became of a batch, who did it and what proves it. It is JSON, or a self-contained HTML
- * page without scripts for people and printers. It is written and checked row by row, so that its size does not matter. Section
+ * A receipt: a document that says what became of a batch, who did it and what proves it. It is JSON, or a self-contained HTML
+ * page without scripts for people and printers. It is written row by row, so that its size does not matter. Section
  * "Receipts" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
-import { type DocumentForm, documentLines, inPieces, signedText } from '../journal/signed-document.ts';
-import type { SigningKey } from '../journal/signing-key.ts';
+import { canonical, type Json } from '../journal/chain.ts';
 import { escapedHtml as html, Html } from '../model/markup.ts';
 import { moneyText } from '../model/money.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -27,15 +26,13 @@ interface OutcomeSum {
 
 type OutcomeSums = Readonly<Record<CountName, OutcomeSum>>;
 
-export const receiptKind = 'admin-mirror receipt 1';
-
-export const receiptForm: DocumentForm = { kind: 'receipt', parts: 'rows' };
+const receiptKind = 'admin-mirror receipt 1';
 
 export type ReceiptHead = Readonly<Awaited<ReturnType<typeof headOf>>>;
 export type ReceiptRow = ReturnType<typeof receiptRow>;
 
 /** A row of the receipt. If its person was forgotten, only what the journal still has. */
-export function receiptRow(intent: Intent) {
+function receiptRow(intent: Intent) {
   const { row, user, state, parameters, before, after, evidence, token, discrepancy, problem } = intent;
   return {
     row,
@@ -58,7 +55,7 @@ export function receiptRow(intent: Intent) {
 }
 
 /** Sums up rows by outcome. */
-export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end(counts: Counts): OutcomeSums } {
+function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end(counts: Counts): OutcomeSums } {
   const zero = { net: new Big(0), gross: new Big(0) };
   const sums = new Map<CountName, typeof zero>();
   return {
@@ -81,7 +78,6 @@ export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end
 
 interface ReceiptOptions {
   readonly format: ReceiptFormat;
-  readonly key: SigningKey;
   readonly clock: Clock;
   /** Called with the head of the receipt before its first bytes. */
   readonly onHead?: (head: ReceiptHead) => void;
@@ -96,9 +92,7 @@ export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'
       const head = await headOf(frozen, batch, options);
       options.onHead?.(head);
       const rows = (): AsyncGenerator<ReceiptRow> => rowsOf(frozen, name);
-      yield* options.format === 'json'
-        ? documentLines(receiptForm, head, rows(), options.key)
-        : pageTexts(head, rows, options.key);
+      yield* options.format === 'json' ? documentLines(head, rows()) : pageTexts(head, rows);
     }),
   );
 }
@@ -108,7 +102,7 @@ async function* rowsOf(journal: Journal, batch: string): AsyncGenerator<ReceiptR
 }
 
 /** What a receipt says about the whole batch. The shape is part of the contract with scripts and with older receipts. */
-async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOptions) {
+async function headOf(journal: Journal, batch: Batch, { clock }: ReceiptOptions) {
   const report = await reportOf(journal, batch);
   const { action, state, rows, counts, net, discrepancies, problems, warnings, approval } = report;
   const sums = outcomeSums();
@@ -117,7 +111,6 @@ async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOpt
     receipt: receiptKind,
     written_at: timestampOf(clock.now()),
     journal: journal.id,
-    key_id: key.id,
     batch: batch.batch,
     action,
     plan_hash: batch.hash,
@@ -140,40 +133,43 @@ async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOpt
   };
 }
 
-/** The page: a table for people, then the signed document, then a signature of the page over everything before it. */
-async function* pageTexts(
-  head: ReceiptHead,
-  rows: () => AsyncIterable<ReceiptRow>,
-  key: SigningKey,
-): AsyncGenerator<string> {
-  const digest = createHash('sha256');
-  const hashed = (text: string): string => {
-    digest.update(text);
-    return text;
-  };
-  yield hashed(`${pageBegins}\n${pageHead(head)}`);
-  for await (const row of rows()) yield hashed(pageRow(row));
-  yield hashed(`${pageRowsEnd}\n${dataBegins}\n`);
-  for await (const line of documentLines(receiptForm, head, rows(), key)) yield hashed(inPage(line));
-  yield hashed(`${dataEnds}\n`);
-  yield `${sealLine(key.sign(signedText('page', digest)))}\n`;
+/** The document as canonical JSON: a line for the batch, then one for each row. */
+async function* documentLines(head: ReceiptHead, rows: AsyncIterable<ReceiptRow>): AsyncGenerator<string> {
+  yield `{"receipt":${jsonOf(head)},"rows":[`;
+  let separator = '\n';
+  for await (const row of rows) {
+    yield `${separator}${jsonOf(row)}`;
+    separator = ',\n';
+  }
+  yield '\n]}\n';
 }
 
-export const pageBegins = '<!doctype html>';
-/** Each is a line of its own. No shown text can equal one of them, since it is escaped. */
-export const dataBegins = '<script type="application/json" id="receipt">';
-export const dataEnds = '</script>';
-
-/** A line of the document as the page has it: nothing in it can end the block. */
-export function inPage(line: string): string {
-  return line.replaceAll('<', String.raw`\u003c`);
+function jsonOf(value: object): string {
+  return canonical(value as { readonly [name: string]: Json });
 }
 
-const sealParts = ['<script type="application/json" id="seal">"', '"</script></body></html>'] as const;
+const pieceLength = 64 * 1024;
 
-/** The last line of a page. */
-export function sealLine(signature: string): string {
-  return sealParts.join(signature);
+/** Joins the texts into larger pieces of bytes. */
+async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
+  let piece = '';
+  for await (const text of texts) {
+    piece += text;
+    if (piece.length < pieceLength) continue;
+    yield Buffer.from(piece);
+    piece = '';
+  }
+  yield Buffer.from(piece);
+}
+
+/** The page: a table for people, then the document for programs. */
+async function* pageTexts(head: ReceiptHead, rows: () => AsyncIterable<ReceiptRow>): AsyncGenerator<string> {
+  yield `<!doctype html>\n${pageHead(head)}`;
+  for await (const row of rows()) yield pageRow(row);
+  yield `${pageRowsEnd}\n<script type="application/json" id="receipt">\n`;
+  // Nothing in the document can end the block.
+  for await (const line of documentLines(head, rows())) yield line.replaceAll('<', String.raw`\u003c`);
+  yield '</script></body></html>\n';
 }
 
 const style = `
@@ -220,7 +216,6 @@ function pageFacts(head: ReceiptHead): readonly (readonly [string, string | Html
     ['Rows that differ', head.discrepancies === 0 ? null : `${head.discrepancies}`],
     ['Written', head.written_at],
     ['Head of the journal', chain === null ? null : html`step ${chain.step}, <code>${chain.hash}</code>`],
-    ['Signed with the key', html`<code>${head.key_id}</code>`],
   ];
 }
 

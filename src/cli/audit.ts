@@ -10,7 +10,6 @@ import { actorText } from '../model/actor.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { timestampOf, unlessAborted } from '../model/time.ts';
-import { checkReceiptFile } from './bulk/receipt.ts';
 import { lookAtJournal } from './bulk/shared.ts';
 import type { CliContext } from './context.ts';
 import { checkSpan, toMoment, toWholeNumber } from './flag-values.ts';
@@ -25,8 +24,6 @@ interface Flags {
   readonly user?: number;
   readonly verify?: true;
   readonly head?: string;
-  readonly checkReceipt?: string;
-  readonly key?: string;
   readonly format?: QueryFormat;
 }
 
@@ -61,17 +58,6 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--head <hash>', 'with --verify: a head from an earlier --verify, which must be among the steps', toHash)
     .addOption(
-      new Option(
-        '--check-receipt <file>',
-        'check a receipt of `bulk receipt`: its signature, its sums and, if there is one, the journal; ends with 6 if ' +
-          'anything is wrong',
-      ).conflicts([...listFlags, 'verify']),
-    )
-    .option(
-      '--key <file>',
-      'with --check-receipt: the public key to check it with (default: receipt.pub beside the journal)',
-    )
-    .addOption(
       new Option('--format <format>', 'how to print steps; --json means json (default: table)').choices(queryFormats),
     )
     .addHelpText(
@@ -83,8 +69,7 @@ you can prove later that no step up to it was removed.
 Examples:
   admin-mirror audit --since 2026-03-01 --until 2026-03-31 --user 42
   admin-mirror audit --since 30d --person anna --format csv > anna.csv
-  admin-mirror audit --verify
-  admin-mirror audit --check-receipt receipt.html --key receipt.pub`,
+  admin-mirror audit --verify`,
     )
     .action(async (flags: Flags) => {
       if (flags.head !== undefined && flags.verify === undefined) {
@@ -92,12 +77,6 @@ Examples:
           advice: 'Add --verify, or leave --head out.',
         });
       }
-      if (flags.key !== undefined && flags.checkReceipt === undefined) {
-        throw new UsageError('--key needs --check-receipt', {
-          advice: 'Name the receipt with --check-receipt, or leave --key out.',
-        });
-      }
-      if (flags.checkReceipt !== undefined) return checkReceiptFile(context, flags.checkReceipt, flags.key);
       await (flags.verify === true ? verify(context, flags.head) : list(context, flags));
     });
 }

@@ -32,7 +32,6 @@ export const commands: readonly CommandRow[] = [
     ['sync', 'bring the mirror up to date', () => import('./sync.ts')],
     ['status', 'show how fresh the mirror is and what is wrong', () => import('./status.ts')],
     ['verify', 'compare the mirror with the server, and change neither', () => import('./verify.ts')],
-    ['certify', 'write a signed statement of what a complete mirror holds, or check one', () => import('./certify.ts')],
     ['backup', 'copy mirror and journal to a timestamped folder, and check both', () => import('./backup.ts')],
     ['publish', 'write the mirror into PostgreSQL, where many can read it', () => import('./publish.ts')],
     ['store', 'move journal, accounts and jobs from files to a shared store, or back', () => import('./store.ts')],

@@ -5,7 +5,7 @@ import { type Command, Option } from 'commander';
 import { exportSet, manifestProgram } from '../data/export-set.ts';
 import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
 import { type ExportFormat, exportFormats, formatOfName, isPacked } from '../data/formats.ts';
-import { openCertified, openReading, openReadingProcess } from '../data/open.ts';
+import { openReading, openReadingProcess } from '../data/open.ts';
 import { maskedStore } from '../data/personal.ts';
 import { isWhole } from '../data/selection.ts';
 import type { SourceRequest } from '../data/source.ts';
@@ -130,7 +130,6 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const { signal } = context;
   let rows = 0;
   let cursor: string | null = null;
-  const before = certifiedOf(context);
   const chunks = await openChunks(context, request, flags.mask === true, {
     signal,
     writesAtOnce: target !== undefined,
@@ -154,21 +153,13 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
     changed_since: flags.changedSince,
   };
-  // If the certificate is the same before and after, no run began in between, and it is about the rows just written.
-  const after = certifiedOf(context);
-  const certificate = before?.written_at === after?.written_at ? after : null;
   const written = { file: target.path, format, compression, rows, bytes };
-  printJson(context, { ...written, ...times, cursor, certificate, ...older });
+  printJson(context, { ...written, ...times, cursor, ...older });
 }
 
 /** Prints the cursor to continue from, once everything is written. */
 function noteCursor(context: CliContext, { changedSince }: ExportFlags, cursor: string | null): void {
   if (changedSince !== undefined && cursor !== null) printOutcome(context, `continue with --changed-since ${cursor}`);
-}
-
-/** Reads the current certificate of the mirror, if the output reports it. */
-function certifiedOf(context: CliContext) {
-  return context.json() ? openCertified(context.settings()) : null;
 }
 
 /** Runs a statement in a process that can be killed, since SQLite may work on it for minutes. Reads a whole table here, in pieces. */

@@ -1,7 +1,6 @@
 /** Files that commands write: never over a file of our own, complete or not at all, with {date} in the name and --keep. */
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { keyFiles } from '../journal/signing-key.ts';
 import { UsageError } from '../model/errors.ts';
 import { escapedPattern } from '../model/text.ts';
 import { dayOf, parseDay, systemClock } from '../model/time.ts';
@@ -55,7 +54,6 @@ function ownFiles(context: CliContext, except: readonly string[] = []): Readonly
       .flatMap(({ value, origin }) => [value, configFileIn(origin)]),
     api.keyFile,
     ...databasesOf(store),
-    ...Object.values(keyFiles(store.journal)),
   ]);
   const written = [defaultConfigFile, '.env', ...named].filter((each) => typeof each === 'string');
   return new Set(written.map((each) => resolve(context.folder, each)));

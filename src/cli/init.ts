@@ -8,8 +8,7 @@ import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
 import { errorText, pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
 import { canAsk } from './prompts.ts';
-import { OperatorError, UsageError } from '../model/errors.ts';
-import { signingKey } from './bulk/receipt.ts';
+import { UsageError } from '../model/errors.ts';
 import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
 import { resourceNames } from '../model/resources.ts';
 import { withoutEndSlashes } from '../model/text.ts';
@@ -104,9 +103,7 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   }
   await allowReplacing(target, input, flags, questions);
   const settings = await write(context, target, input);
-  const keyId = settings === undefined ? null : signingKeyOf(context, settings);
-  const report = { ...reportOf(target, input, checks, true), receipt_key: keyId };
-  printResult(context, report, endLines(target, input));
+  printResult(context, reportOf(target, input, checks, true), endLines(target, input));
   const syncsNow = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!syncsNow) {
     const next = pasteable({ reading: () => readingNow(context) }, 'Next: admin-mirror sync, then admin-mirror status');
@@ -249,18 +246,6 @@ function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings
     return undefined;
   }
   return { ...settings, api: { ...settings.api, key: key ?? settings.api.key } };
-}
-
-/** Returns the id of the key that signs receipts, and creates the key if there is none; null if it cannot. */
-function signingKeyOf(context: CliContext, { store }: Settings): string | null {
-  try {
-    return signingKey(context, store.journal).id;
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    // The server is set up anyway, and the first receipt reports it again.
-    printWarning(context, errorText(error));
-    return null;
-  }
 }
 
 function reportOf(

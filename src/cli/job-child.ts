@@ -12,7 +12,6 @@ const paths = [
   'sync',
   'verify',
   'export',
-  'certify',
   'snapshot',
   'backup',
   'publish',

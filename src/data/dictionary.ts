@@ -96,7 +96,7 @@ mirror_events | Events, each recorded once: unknown or missing fields, changed t
   subject TEXT | the field, window or record that it happened to
   detail TEXT? | the details
 mirror_capabilities | What was measured about the server - page size, date ranges, sorting - and which server it is. | SELECT name, resource, value FROM mirror_capabilities ORDER BY name, resource
-  name TEXT | lists: what was measured about a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its total yet; list_surplus: records that the total of the whole list counts and no page shows; certificate: the root of the last certificate, and the newest run at that time; certificate_salt: what its hashes begin with
+  name TEXT | lists: what was measured about a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its total yet; list_surplus: records that the total of the whole list counts and no page shows
   resource TEXT | the resource; empty if it holds for all
   value TEXT | the result, as JSON
   measured_at TEXT | when

@@ -38,8 +38,6 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
       version: version(),
       /** When the state was read that all files come from. */
       snapshot_at: timestampOf(run.clock.now()),
-      /** The certificate of this state, which ties the files to what the server had; null if there is none. */
-      certificate: snapshot.certified(),
       /** For `--changed-since` of the next export. */
       cursor: snapshot.cursor(),
       /** The files have only the changes after this cursor; null if they have every row. */

@@ -1,11 +1,7 @@
 /** Opens the mirror that the settings name, for reading, and the saved reports. */
-import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { Database } from 'better-sqlite3';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
-import { certifiedIn } from '../store/certified.ts';
-import { openMirrorForReading, readMirror } from '../store/open.ts';
 import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from '../store/reading.ts';
 import { Readers, ReadingProcess } from './reading-process.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
@@ -20,19 +16,6 @@ export async function openReports(settings: Settings): Promise<Reports> {
 /** Opens the mirror for exports and queries. Throws a FileError if there is none. */
 export function openReading(settings: Settings, releases: Releases): ReadingStore {
   return releases.add(openReadingStore(settings.store.mirror));
-}
-
-/** Returns the certificate of the mirror's current state; null if that state was not certified. */
-export function openCertified({ store: { mirror } }: Settings): ReturnType<typeof certifiedIn> {
-  return readMirror(mirror, certifiedIn);
-}
-
-/** Opens the mirror, or a copy of it, to check it against a certificate; undefined if there is no such file. */
-export function openMirrorToCheck({ store: { mirror } }: Settings, releases: Releases): Database | undefined {
-  if (!existsSync(mirror)) return undefined;
-  const database = openMirrorForReading(mirror);
-  releases.add({ close: () => void database.close() });
-  return database;
 }
 
 /** Opens the mirror for repeated reads: one connection, which holds no transaction between two of them. */

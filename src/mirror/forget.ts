@@ -20,7 +20,6 @@ import type { Database } from 'better-sqlite3';
 import { ownersOf } from './page.ts';
 import { pageForgetter } from './store/page-memory.ts';
 import type { RelationTable, ResourceName } from '../model/resources.ts';
-import { certifiedRecord, saltRecord } from '../store/certified.ts';
 import { mirrorLocks, stepsIn } from '../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
@@ -261,8 +260,6 @@ function personRemoval(
     const history = historyTableOf(resource);
     run(history, `DELETE FROM ${history} WHERE id ${ofPerson(resource)}`);
   }
-  // Without the salt, no earlier certificate can confirm a guess about the person's rows.
-  runner.run(build.deleteFrom('mirror_capabilities').where('name', 'in', [saltRecord, certifiedRecord]));
   database.function('mentions', (text: unknown) => (mentions(text) ? 1 : 0));
   for (const [table, column] of quotingColumns) {
     run(table, `UPDATE ${table} SET ${column} = ? WHERE mentions(${column})`, takenOut);

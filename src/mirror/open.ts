@@ -1,6 +1,6 @@
 /** Opens the engines that sync and compare a mirror, for every command and every test. */
 import { existsSync, statSync } from 'node:fs';
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Client } from '../api/operations.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal } from '../journal/open.ts';
@@ -21,13 +21,9 @@ import { apiSource, type Source } from './source.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
-import { knownServer } from './server-check.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { coverageOf } from '../model/era.ts';
 import { keepYoungHeapSmall } from '../model/memory.ts';
-import { type Certified, certifiedRecord, saltRecord } from '../store/certified.ts';
-import { openMirrorForReading } from '../store/open.ts';
-import { capabilityStatus } from './open-status.ts';
 import { plannedSteps, type SyncOptions } from './sync-resource.ts';
 import { pagesOf, requestsFor, sealDay, type Step } from './windows.ts';
 
@@ -213,34 +209,6 @@ export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'setting
     } finally {
       store.releaseLock(syncLock, run);
     }
-  };
-}
-
-/**
- * Opens what a certificate is made from, with the lock, so that nobody writes meanwhile. Throws a FileError or a LockHeldError.
- */
-export function openCertifying({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
-  const file = settings.store.mirror;
-  const database = openMirrorForReading(file);
-  releases.add({ close: () => void database.close() });
-  const store = releases.add(openMirrorStore(file, clock, { historyIgnore: settings.history.ignore }));
-  const run = runId(clock);
-  store.acquireLock(syncLock, run, 'certify');
-  releases.add({ close: () => store.releaseLock(syncLock, run) });
-  if (store.capability(saltRecord, '') === undefined) {
-    store.recordCapability(saltRecord, '', randomBytes(32).toString('hex'));
-  }
-  return {
-    store,
-    database,
-    salt: String(store.capability(saltRecord, '')?.value),
-    server: knownServer(store)?.address ?? null,
-    capabilities: (resource: ResourceName) => capabilityStatus(store, resource),
-    /** Records the certificate as that of the mirror's current state. */
-    record: (certified: Omit<Certified, 'run'>) => {
-      const [newest] = store.runs(1);
-      store.recordCapability(certifiedRecord, '', { ...certified, run: newest?.run ?? '' } satisfies Certified);
-    },
   };
 }
 

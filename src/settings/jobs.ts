@@ -135,7 +135,6 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
     ],
   },
   verify: { command: ['verify'], options: { resources, deep: onOff } },
-  certify: { command: ['certify'], options: { resources, output: file, keep: count } },
   snapshot: {
     command: ['snapshot'],
     options: { file: argument(isText, 'the path of a file'), anonymise: onOff, check: onOff },

@@ -19,7 +19,6 @@ import type {
   StatementFacts,
   StatementPart,
 } from './reading-types.ts';
-import { certifiedIn } from './certified.ts';
 import { beginningAfter, changesAfter, changesIn, historyReach, withTablesAsOf } from './changes.ts';
 import { type ChangedSelection, changedSql, cursorAt, lastSeq, numberedTables, seqOf } from './cursor.ts';
 import { openMirrorForReading } from './open.ts';
@@ -111,8 +110,6 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     ranges: (relation: Relation, rows: () => number) => rangesOf(database, relation, rows, guard),
     /** The `fresh_as_of` of each resource; null if it was never read completely. */
     freshness: () => guard(() => freshnessOf(database)),
-    /** The certificate of exactly this state; null if there is none. */
-    certified: () => guard(() => certifiedIn(database)),
     historyReach: (resource: ResourceName): HistoryReach => guard(() => historyReach(database, resource)),
     /** Whether syncs still read the related records, and the keys that they were seen to have; undefined if nothing is recorded. */
     relationRead: (table: string) => guard(() => relationRead(database, table)),

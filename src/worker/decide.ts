@@ -57,7 +57,7 @@ const longestPauseMs = 10 * minuteMs;
  * The lock that a run of this kind takes, or it ends as `locked`. `verify` is not among them: it takes the lock of the mirror for a
  * moment at its end, and does without if that is held.
  */
-const locks: Readonly<Partial<Record<JobKind, string>>> = { sync: 'mirror', certify: 'mirror', publish: 'publication' };
+const locks: Readonly<Partial<Record<JobKind, string>>> = { sync: 'mirror', publish: 'publication' };
 
 function shareLock(one: Job, other: Job): boolean {
   return locks[one.run] !== undefined && locks[one.run] === locks[other.run];

@@ -144,7 +144,7 @@ describe('export', () => {
     const workers = ['mirror.worker.db', 'mirror.worker.db-wal', 'mirror.db.owner-1'];
     const own = [
       ...workers.map((name) => `data/east/${name}`),
-      ...['journal.db', 'receipt.key', 'receipt.pub'].map((name) => `data/west/${name}`),
+      'data/west/journal.db',
       'ca.pem',
       'tls.key',
       'servers/east.yaml',

@@ -54,10 +54,6 @@ describe('init without a terminal', () => {
     expect(changed).toEqual([`  base_url: ${sandbox.url}`, '  key_file: secrets/key']);
     expect(statSync(join(folder, 'secrets/key')).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(folder, 'secrets/key'), 'utf8')).toBe(`${sandbox.key}\n`);
-    // The public key for receipts exists from the beginning.
-    expect(stderr).toMatch(/\nwritten: \S+data\/receipt\.key, [^\n]*\nwritten: \S+data\/receipt\.pub, /);
-    expect(stderr).toContain(`(key ${answer.receipt_key})`);
-    expect(statSync(join(folder, 'data/receipt.key')).mode & 0o777).toBe(0o600);
     expect(stdout + stderr + written).not.toContain(sandbox.key);
     // The next command uses what was written.
     expect((await invoke(['doctor'], { folder })).code).toBe(0);

@@ -150,18 +150,11 @@ describe('an option of every command', () => {
       global: { ...untouched, quiet: true },
     });
   });
-
-  test('ends the files of a flag that takes several', async () => {
-    expect(await arrivalOf(['certify', '--compare', 'a', 'b', '--quiet'])).toMatchObject({
-      own: { compare: ['a', 'b'] },
-      global: { quiet: true },
-    });
-  });
 });
 
 test.each([
   ['bulk run balance rows.csv --reason', '--reason <text>'],
-  ['certify -o', '-o, --output <file>'],
+  ['snapshot --log-file', '--log-file <file>'],
   ['query --timeout', '--timeout <duration>'],
   ['users get 7 --config', '--config <file>'],
 ])('a flag whose value is missing is named: %s', async (line, flag) => {

@@ -273,7 +273,7 @@ describe('an output file', () => {
     { tags: 'full' },
     async () => {
       const { environment, folder: working } = await batchOf('user_id,type,amount\n1,add,5\n');
-      const names = ['a.csv', 'b.csv', 'a.db', 'b.db', 'a.svg', 'b.log', 'a.db-wal', 'c.db-wal', 'receipt.key'];
+      const names = ['a.csv', 'b.csv', 'a.db', 'b.db', 'a.svg', 'b.log', 'a.db-wal', 'c.db-wal'];
       const { folder, victim } = plantedFolder(names);
       const at = (name: string) => join(folder, name);
       foreignFolder(at('theirs'));

@@ -99,7 +99,6 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['verify', bad, 'refusing'],
   ],
   backup: [['backup', hostile]],
-  certify: [['certify'], ['certify', '--check', hostile]],
   publish: [['publish'], ['publish', '--restore', hostile]],
   store: [
     ['store', 'copy', '--to', hostile],

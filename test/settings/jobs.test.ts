@@ -94,7 +94,7 @@ describe('a mistake in a job is reported with its line:', () => {
     [`${nightly}    deep: true\n`, 'config.yaml:5: job "nightly": there is no setting "deep" of sync\nKnown: name, '],
     [
       nightly.replace('sync', 'snyc'),
-      'config.yaml:3: job "nightly": run is "snyc": expected one of sync, export, report, verify, certify, snapshot, backup, publish\nCorrect it there. Did you mean "sync"?',
+      'config.yaml:3: job "nightly": run is "snyc": expected one of sync, export, report, verify, snapshot, backup, publish\nCorrect it there. Did you mean "sync"?',
     ],
     [
       nightly.replace('15 2', '75 2'),

@@ -303,19 +303,19 @@ describe('jobs that take one lock', () => {
   const half = '30 2 * * *';
   const night = jobOf('night', { cron: half });
   const hourly = jobOf('hourly', { cron: '10 * * * *' });
-  const certify = jobOf('certify', { run: 'certify', cron: half });
+  const quick = jobOf('quick', { run: 'sync', cron: half });
   const once = { handled: '02:10' };
 
   test('begin one after the other: the one that has been due for longest, then as they are written', () => {
-    const jobs = [night, certify, hourly];
+    const jobs = [night, quick, hourly];
     // Since 02:10, although its last time is later than that of the others.
     expect(said(jobs, { hourly: { handled: '01:10' } }, '04:00')).toEqual(['hourly runs 03:10 late passing over 1']);
     expect(said(jobs, { hourly: { handled: '02:10' } }, '04:00')).toEqual(['night runs 02:30 late']);
-    expect(said([certify, night, hourly], { hourly: once }, '02:30')).toEqual(['certify runs 02:30']);
+    expect(said([quick, night, hourly], { hourly: once }, '02:30')).toEqual(['quick runs 02:30']);
     expect(said(jobs, { hourly: { ...once, isRunning: true } }, '02:30')).toEqual([]);
-    expect(said(jobs, { certify: { handled: '02:30', isRunning: true }, hourly: once }, '02:30')).toEqual([]);
-    expect(said(jobs, { night: { handled: '02:30' }, hourly: once }, '02:30')).toEqual(['certify runs 02:30']);
-    const done = { night: { handled: '02:30' }, certify: { handled: '02:30' } };
+    expect(said(jobs, { quick: { handled: '02:30', isRunning: true }, hourly: once }, '02:30')).toEqual([]);
+    expect(said(jobs, { night: { handled: '02:30' }, hourly: once }, '02:30')).toEqual(['quick runs 02:30']);
+    const done = { night: { handled: '02:30' }, quick: { handled: '02:30' } };
     expect(said(jobs, { ...done, hourly: once }, '03:10')).toEqual(['hourly runs 03:10']);
   });
 
@@ -392,9 +392,9 @@ describe('jobs that take one lock', () => {
       hourly: { handled: '03:10', latest: ended('hourly', 'complete', '02:34', '02:50') },
       night: { handled: '02:30', latest: ended('night', 'complete', '02:55', '03:40') },
     };
-    const certifies = { ...certify, ...only };
-    expect(said([night, hourly, certifies], known, '03:45')).toEqual(['certify runs 02:30']);
-    expect(said([night, hourly, certifies], known, '2026-03-11T03:45:00.001Z')).toEqual(['certify is missed 02:30']);
+    const quickly = { ...quick, ...only };
+    expect(said([night, hourly, quickly], known, '03:45')).toEqual(['quick runs 02:30']);
+    expect(said([night, hourly, quickly], known, '2026-03-11T03:45:00.001Z')).toEqual(['quick is missed 02:30']);
     const follows = jobOf('e', { run: 'export', cron: half, after: ['night'], ...only });
     expect(said([follows, night, hourly], known, '03:45')).toEqual(['e runs 02:30']);
     const alone = jobOf('e', { run: 'export', cron: half, ...only });

@@ -1,12 +1,12 @@
 /** The input of `init`: from flags and the environment, or from prompts. */
-import { existsSync, rmSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
 import { readInput } from '../flag-values.ts';
 import { errorText } from '../output.ts';
 import { onTerminal } from '../prompts.ts';
-import { readKeyFile, writeKeyFile } from '../../journal/signing-key.ts';
 import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
+import { explainFileError, makeFolder, readRegularFile } from '../../model/files.ts';
 import type { Secret } from '../../model/secret.ts';
 import { harmless } from '../../model/text.ts';
 import { checkedAddress } from '../../settings/kinds.ts';
@@ -93,14 +93,29 @@ export function keyVariable(profile: string | undefined): string {
 function keyIn(folder: string, file: string): Secret | undefined {
   const path = resolve(folder, file);
   if (!existsSync(path)) return undefined;
-  return typedKey(readKeyFile(path).bytes.toString('utf8'), `the key file ${file}`);
+  return typedKey(keyFileText(path), `the key file ${file}`);
+}
+
+function keyFileText(path: string): string {
+  try {
+    return readRegularFile(path).bytes.toString('utf8');
+  } catch (error) {
+    throw explainFileError(error, 'read the key file', path) ?? error;
+  }
 }
 
 /** Writes the key to a new file that only its owner can read. Returns the function that undoes it. Throws a FileError. */
 export function writeKey(folder: string, file: string, key: Secret): () => void {
   const path = resolve(folder, file);
-  if (!writeKeyFile(path, `${key.reveal()}\n`, 0o600)) {
-    throw new FileError(`${path} already exists and was left as it is`, { advice: 'Name another file.' });
+  try {
+    makeFolder(dirname(path));
+    writeFileSync(path, `${key.reveal()}\n`, { flag: 'wx', mode: 0o600, flush: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+      throw new FileError(`${path} already exists and was left as it is`, { advice: 'Name another file.' });
+    }
+    rmSync(path, { force: true });
+    throw explainFileError(error, 'write the key file', path) ?? error;
   }
   return () => rmSync(path, { force: true });
 }

@@ -29,7 +29,6 @@ import { batchIn, batchState, reportNow, textChunks, userTag } from './batches.t
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
 import { openJournalForReading } from '../../journal/open.ts';
-import { openSigningKey } from '../../journal/signing-key.ts';
 import { Releases } from '../../model/releases.ts';
 
 const rowsAPage = 100;
@@ -231,7 +230,7 @@ function filesTag({ link, offers }: Visit, report: BatchReport): Html {
         <a href="${at('manifest.json')}" download>manifest.json</a>
       </li>
       <li>
-        the signed receipt:
+        the receipt:
         ${receiptFormats.map((format) => html`<a href="${link(`/batches/${batch}/receipts/receipt.${format}`)}" download>receipt.${format}</a> `)}
       </li>
     </ul>
@@ -294,19 +293,18 @@ export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Re
   return { kind: 'file', name: file, type: contentTypes[format], chunks };
 }
 
-/** The receipt, signed with the key beside the journal, which is created if it does not exist. */
+/** The receipt, as of now. */
 export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const { settings, clock } = ports;
   const format = receiptFormats.find((each) => visit.params['receipt'] === `receipt.${each}`);
   if (format === undefined) throw notFound('there is no such file');
-  const { key } = openSigningKey(settings.store.journal);
   async function* chunks(): AsyncGenerator<Uint8Array> {
     const releases = new Releases();
     try {
       // A separate connection: the receipt is read in one transaction, which would block all other uses of the journal.
       const journal = await openJournalForReading(settings, clock, releases);
-      if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', key, clock });
+      if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', clock });
     } finally {
       await releases.close();
     }

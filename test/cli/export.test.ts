@@ -60,7 +60,6 @@ describe('export', () => {
       rows: 3,
       bytes: file.length,
       cursor: expect.stringMatching(/^[0-9a-f]{12}\.[0-9a-f]{12}\.3$/),
-      certificate: null,
     });
     expect(gunzipSync(file).toString()).toBe('{"id":1}\n{"id":2}\n{"id":3}\n');
   });

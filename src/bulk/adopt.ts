@@ -17,7 +17,8 @@ import { type Money, moneyOf, moneyText } from '../model/money.ts';
 import { newBatchId } from './plan.ts';
 import { fingerprintOf, PlanHash, rowsDigest } from './plan-rows.ts';
 import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
-import { recordLateApplied, underLock, updateBatchState } from './settle.ts';
+import { recordLateApplied } from './late.ts';
+import { underLock, updateBatchState } from './settle.ts';
 import type { SendingPorts } from './sending.ts';
 
 type AdoptPorts = Pick<ReconcilePorts, 'journal' | 'client' | 'clock' | 'signal'> & Pick<SendingPorts, 'memory'>;

@@ -28,7 +28,7 @@ export interface LiveOptions {
   readonly signal: AbortSignal;
 }
 
-export async function userById(options: LiveOptions, id: number): Promise<Found> {
+async function userById(options: LiveOptions, id: number): Promise<Found> {
   try {
     const record = recordIn((await options.client.getUser(id, [], options.signal)).body);
     const user = record === undefined ? undefined : knownUser(record, options.userFields);

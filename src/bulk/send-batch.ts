@@ -33,7 +33,8 @@ import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { reconcileRows, isUnfinished, reviewResent, settleAll } from './settle.ts';
+import { reconcileRows, reviewResent, settleAll } from './late.ts';
+import { isUnfinished } from './settle.ts';
 
 /** How the sending of a batch ended. */
 export interface SendingEnd {

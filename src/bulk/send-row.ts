@@ -22,7 +22,8 @@ import { earlierClock } from './claim.ts';
 import { appliedBy, checkStep, differenceOf, laterVerdictOf, stateAfterResponse } from './intent.ts';
 import { journalBehind, rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
-import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
+import { reviewElsewhere } from './late.ts';
+import { overAppliedError, settleRow } from './settle.ts';
 
 const defaultMarginMs = 10 * secondMs;
 

@@ -1,7 +1,7 @@
 /** What sending and settling a batch have in common: ports, options, the look at a user, and progress events. */
 import type { Sleep } from '../api/rate.ts';
 import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
-import type { OperatorError } from '../model/errors.ts';
+import { type OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { sameName } from '../model/identity.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
 import type { Action, LookingClient, Observation, Target } from './action.ts';
@@ -112,6 +112,30 @@ export function clockGainMs({ client }: Pick<Sending, 'client'>, intent: Intent)
 /** What was seen before the row was sent; for a row that was never sent, what is seen now. */
 export function seenBefore(intent: Intent, now: Observation): Observation {
   return (intent.seenBefore as Observation | null) ?? now;
+}
+
+/**
+ * Notices another journal that sends at the same time: returns why the batch must stop if the user has got the same change from
+ * elsewhere since the look before sending; null if not.
+ */
+export async function foreignMark(
+  { action, journal }: Pick<Sending, 'action' | 'journal'>,
+  intent: Intent,
+  seen: Observation,
+): Promise<OperatorError | null> {
+  const before = new Set(action.marks(seenBefore(intent, seen)).others.map(({ token }) => token));
+  for (const { token } of action.marks(seen).others) {
+    if (before.has(token) || (await journal.placeOfToken(token)) !== undefined) continue;
+    return new OutcomeUnknownError(
+      `the user of row ${intent.row} has got the same change from elsewhere meanwhile, with the mark ${token}, which is not in this journal. The batch was stopped`,
+      {
+        advice:
+          'Another journal sends the same to this server. Stop it, and take back what was made twice. ' +
+          '`admin-mirror bulk reconcile --adopt` records what this journal lacks.',
+      },
+    );
+  }
+  return null;
 }
 
 export type BulkEvent =

@@ -14,7 +14,7 @@ import { namedOf, resourcesArgument, toWholeNumber } from './flag-values.ts';
 import { alignedLines, freshWords, notCompleteYet, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
-import { recordLate } from '../bulk/settle.ts';
+import { recordLate } from '../bulk/late.ts';
 import { openSurroundings } from './logger.ts';
 import { openSyncWatch } from './progress.ts';
 import { mayHaveJournal, openJournal } from '../journal/open.ts';

@@ -8,7 +8,7 @@ import { balance } from '../../src/bulk/actions/balance.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { undoRows } from '../../src/bulk/read-rows.ts';
 import { type Manifest, writeResults } from '../../src/bulk/results.ts';
-import { resolveRow } from '../../src/bulk/settle.ts';
+import { resolveRow } from '../../src/bulk/resolve.ts';
 import { tableWriter } from '../../src/data/export.ts';
 import type { Batch, Journal } from '../../src/journal/port.ts';
 import { systemClock } from '../../src/model/time.ts';

@@ -2,7 +2,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/operations.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
-import { discardBatch, recordLate, resolveRow } from '../../src/bulk/settle.ts';
+import { recordLate } from '../../src/bulk/late.ts';
+import { discardBatch, resolveRow } from '../../src/bulk/resolve.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';

@@ -12,7 +12,7 @@ import type { Action } from '../../src/bulk/action.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { checkSendable, sendBatch } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingPorts } from '../../src/bulk/sending.ts';
-import { resolveRow } from '../../src/bulk/settle.ts';
+import { resolveRow } from '../../src/bulk/resolve.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { FileError, KeyRefusedError, type OperatorError, UsageError } from '../../src/model/errors.ts';
 import { minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/operations.ts';
-import { resolveRow } from '../../src/bulk/settle.ts';
+import { resolveRow } from '../../src/bulk/resolve.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { minuteMs } from '../../src/model/time.ts';

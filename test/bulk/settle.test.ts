@@ -6,17 +6,15 @@ import { balance } from '../../src/bulk/actions/balance.ts';
 import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
 import {
-  discardBatch,
   reconcileRows,
   recordLate,
-  resolveRow,
-  isUnfinished,
   reviewElsewhere,
   reviewNotMade,
   settleAll,
   settleOpen,
-  settleRow,
-} from '../../src/bulk/settle.ts';
+} from '../../src/bulk/late.ts';
+import { discardBatch, resolveRow } from '../../src/bulk/resolve.ts';
+import { isUnfinished, settleRow } from '../../src/bulk/settle.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { intentStates, isOpen } from '../../src/bulk/intent.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
-import { resolveRow } from '../../src/bulk/settle.ts';
+import { resolveRow } from '../../src/bulk/resolve.ts';
 import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';

@@ -5,7 +5,7 @@ import { batchOf } from '../../bulk/claim.ts';
 import { openStates } from '../../bulk/intent.ts';
 import { appliedNetOf, type BatchReport, recordOf, reportOf, summaryOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
-import { discardBatch, resolveRow } from '../../bulk/settle.ts';
+import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import { tableWriter } from '../../data/export.ts';
 import type { Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';

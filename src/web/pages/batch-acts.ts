@@ -24,7 +24,7 @@ import { batchIn, summaryNow, userTag } from './batches.ts';
 import { proofTag, provenAccount } from './sign-in.ts';
 import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { reviewRow } from '../../bulk/review.ts';
-import { discardBatch, resolveRow } from '../../bulk/settle.ts';
+import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
 import { nextCommand } from '../../journal/standing.ts';
 import { UsageError } from '../../model/errors.ts';

@@ -7,7 +7,7 @@
  * `number`: shown as it is stored. `formatted`: the same number in another form, such as 1,234.50 or 007. `altered`: shown as another
  * number, as a word, or not at all.
  */
-export type NumberKind = 'number' | 'formatted' | 'altered' | 'date' | 'percent';
+type NumberKind = 'number' | 'formatted' | 'altered' | 'date' | 'percent';
 
 export interface NumberFormat {
   readonly kindOf: (value: number) => NumberKind;

@@ -1,4 +1,5 @@
 /** `snapshot`: makes a consistent copy of the mirror, even while a sync writes to it. */
+import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { grouped, bytesText } from '../model/text.ts';
 import type { CliContext } from './context.ts';
@@ -7,6 +8,7 @@ import { pathOfFile, refuseOwnFiles } from './files.ts';
 import { openShareWatch } from './progress.ts';
 import { makeSnapshot, mirrorToCopy } from '../data/copy-source.ts';
 import { systemClock } from '../model/time.ts';
+import { hashOfFile, manifestBeside, manifestHead, writeManifest } from '../store/files/manifest.ts';
 
 interface Flags {
   readonly anonymise?: true;
@@ -51,6 +53,15 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const thoroughness = flags.check ? 'whole' : 'opened';
   const making = makeSnapshot(mirror, path, { isAnonymous: anonymised, thoroughness }, copyRun);
   const contents = await making.finally(watch.close);
+  const { bytes, ...about } = contents;
+  const manifest = {
+    ...manifestHead('admin-mirror snapshot', systemClock),
+    anonymised,
+    complete: contents.fresh_as_of !== null,
+    ...about,
+    files: [{ file: basename(path), bytes, sha256: await hashOfFile(path) }],
+  };
+  await writeManifest(manifestBeside(path), manifest, context.signal);
   const rows = Object.entries(contents.resources).map(([name, each]) => `${grouped(each.rows)} ${name}`);
   printResult(context, { file: path, anonymised, ...contents }, [
     `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}${anonymised ? ', anonymised' : ''}`,

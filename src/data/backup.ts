@@ -1,15 +1,14 @@
 /** Backups of mirror and journal, in a folder named by the time. Section "Copies" of docs/architecture.md. */
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import { isRecord } from '../model/records.ts';
 import { firstFree, readRegularFile } from '../model/files.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/program.ts';
 import { partialName, removeStale, requireSpace, syncFile } from '../store/files/durable-file.ts';
+import { hashOfFile } from '../store/files/manifest.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { CopySource, CopyRun } from './copy-source.ts';
 
@@ -153,7 +152,7 @@ async function copyAll(sources: readonly CopySource[], stage: string, run: CopyR
       await source.copy(file, { signal: run.signal, progress }, 'whole');
       await syncFile(file);
       const name = source.name === 'journal' ? 'journal' : 'mirror';
-      files[name] = { file: `${source.name}.db`, bytes: (await stat(file)).size, sha256: await hashOf(file) };
+      files[name] = { file: `${source.name}.db`, bytes: (await stat(file)).size, sha256: await hashOfFile(file) };
     } catch (error) {
       run.signal.throwIfAborted();
       if (!(error instanceof OperatorError)) throw error;
@@ -165,12 +164,6 @@ async function copyAll(sources: readonly CopySource[], stage: string, run: CopyR
   }
   if (files.mirror === null && files.journal === null) throw firstError;
   return { files, problems };
-}
-
-async function hashOf(file: string): Promise<string> {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash);
-  return hash.digest('hex');
 }
 
 const manifestProgram = 'admin-mirror backup';

@@ -90,12 +90,19 @@ describe('A receipt', () => {
 
   test('agrees with its rows, and its page has the same document', async () => {
     const { receipt } = await sentBatch();
-    const { receipt: head, rows } = read(await receipt('r.json'));
+    const json = await receipt('r.json');
+    const { receipt: head, rows } = read(json);
     const page = readFileSync(await receipt('r.html'), 'utf8');
     const [, data = ''] = page.split('<script type="application/json" id="receipt">\n');
     const shown = JSON.parse(data.slice(0, data.indexOf('\n</script>'))) as Receipt;
     expect(shown).toEqual({ receipt: { ...head, written_at: shown.receipt.written_at }, rows });
     expect(rows).toHaveLength(head.rows);
+    const bytes = readFileSync(json);
+    expect(JSON.parse(readFileSync(`${json}.manifest.json`, 'utf8'))).toMatchObject({
+      complete: false,
+      journal_head: head.head,
+      files: [{ file: 'r.json', rows: 5, sha256: createHash('sha256').update(bytes).digest('hex') }],
+    });
     for (const [name, sum] of Object.entries(head.outcomes)) {
       expect([name, rows.filter(({ state }) => state === name).length]).toEqual([name, sum.rows]);
     }

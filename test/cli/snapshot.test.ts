@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -41,7 +42,22 @@ describe('snapshot', () => {
     ]) {
       expect((await invoke([...args, '--db', 'copy.db'], { folder })).code).toBe(0);
     }
-    expect(readdirSync(folder).filter((name) => name.startsWith('copy'))).toEqual(['copy.db']);
+    expect(
+      readdirSync(folder)
+        .filter((name) => name.startsWith('copy'))
+        .toSorted(),
+    ).toEqual(['copy.db', 'copy.db.manifest.json']);
+    const manifest: unknown = JSON.parse(readFileSync(join(folder, 'copy.db.manifest.json'), 'utf8'));
+    const sha256 = createHash('sha256')
+      .update(readFileSync(join(folder, 'copy.db')))
+      .digest('hex');
+    expect(manifest).toMatchObject({
+      program: 'admin-mirror snapshot',
+      complete: false,
+      fresh_as_of: null,
+      resources: { users: { rows: 5 } },
+      files: [{ file: 'copy.db', sha256 }],
+    });
   });
 
   test('shows its progress on a terminal, and clears the line afterwards', async () => {

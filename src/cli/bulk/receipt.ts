@@ -1,11 +1,12 @@
 /** `bulk receipt`: writes a document about a batch, for people to read, print and keep. */
-import { extname } from 'node:path';
+import { basename, extname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { type ReceiptFormat, receiptFormats, type ReceiptHead, receiptOf } from '../../bulk/receipt.ts';
 import { countWords } from '../../bulk/report.ts';
 import { counted, onOneLine } from '../../model/text.ts';
 import { systemClock } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
+import { manifestBeside, manifestHead, measured, writeManifest } from '../../store/files/manifest.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
 import { printResult } from '../output.ts';
@@ -42,9 +43,19 @@ async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags
   const file = flags.output ?? `receipt-${batch.batch}.${format}`;
   const path = newFile(context, file, flags.force === true);
   let head: ReceiptHead | undefined;
-  const chunks = receiptOf(journal, batch, { format, clock: systemClock, onHead: (made) => void (head = made) });
+  const { chunks, end } = measured(
+    receiptOf(journal, batch, { format, clock: systemClock, onHead: (made) => void (head = made) }),
+  );
   const bytes = await writeDurableFile(path, chunks, context.signal);
   if (head === undefined) throw new Error('a receipt has no head');
+  const manifest = {
+    ...manifestHead('admin-mirror bulk receipt', systemClock),
+    batch: head.batch,
+    complete: head.settled,
+    journal_head: head.head,
+    files: [{ file: basename(path), ...end(), rows: head.rows }],
+  };
+  await writeManifest(manifestBeside(path), manifest, context.signal);
   setExitCode(context, [head]);
   const { state, settled, rows, counts } = head;
   const about = { batch: head.batch, state, settled, rows, counts, head: head.head };

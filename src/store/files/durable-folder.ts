@@ -1,16 +1,15 @@
 /** Folders of files with a manifest that appear whole or not at all. Section "Exports" of docs/architecture.md. */
-import { chmod, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { chmod, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { inFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
-import { explaining, ownerAlone, partialName, removeStale, statOf, syncFolder } from './durable-file.ts';
-
-const manifestName = 'manifest.json';
+import { manifestName, type ManifestFile, writeManifest } from './manifest.ts';
+import { explaining, partialName, removeStale, statOf, syncFolder } from './durable-file.ts';
 
 /** What every manifest has; each program adds its own fields. */
 interface FolderManifest {
   readonly program: string;
-  readonly files: readonly { readonly file: string }[];
+  readonly files: readonly Pick<ManifestFile, 'file'>[];
 }
 
 /**
@@ -40,7 +39,7 @@ export async function writeDurableFolder<T extends FolderManifest>(
       makeNewFolder(stage);
       try {
         const manifest = await fill(stage);
-        await writeManifest(stage, manifest);
+        await writeManifest(join(stage, manifestName), manifest, signal);
         await syncFolder(stage);
         // The last moment at which nothing has changed yet.
         signal.throwIfAborted();
@@ -87,11 +86,6 @@ async function isFolder(path: string): Promise<boolean> {
   const found = await statOf(path);
   if (found === undefined || found.isDirectory()) return found !== undefined;
   throw new FileError(`could not write ${path}: it is a file`, { advice: 'Name a folder with -o.' });
-}
-
-async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
-  const text = `${JSON.stringify(manifest, undefined, 2)}\n`;
-  await writeFile(join(folder, manifestName), text, { flag: 'wx', mode: ownerAlone, flush: true });
 }
 
 /** Returns the folder's manifest; undefined if there is none, and one without a program if the file has another form. */

@@ -1,0 +1,68 @@
+/**
+ * Manifests: a file of JSON beside the files that a command writes. It says what they hold, and has the SHA-256 of each under `files`,
+ * so one line of jq gives `sha256sum -c` what to check. A folder has `manifest.json`, a single file `<name>.manifest.json`.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { version } from '../../model/program.ts';
+import { type Clock, timestampOf } from '../../model/time.ts';
+import { writeDurableFile } from './durable-file.ts';
+
+export const manifestName = 'manifest.json';
+
+/** A file of a manifest. */
+export interface ManifestFile {
+  /** Its name, without a folder. */
+  readonly file: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/** What every manifest says first: which command of which version wrote it, and when. */
+export function manifestHead<P extends string>(program: P, clock: Clock) {
+  return { program, version: version(), written_at: timestampOf(clock.now()) };
+}
+
+/** Where the manifest of a single file lies. */
+export function manifestBeside(file: string): string {
+  return `${file}.${manifestName}`;
+}
+
+/** Writes the manifest, which appears whole or not at all. Throws a FileError. */
+export async function writeManifest(
+  path: string,
+  manifest: { readonly files: readonly Pick<ManifestFile, 'file'>[] },
+  signal: AbortSignal,
+): Promise<void> {
+  await writeDurableFile(path, bytesOf(manifestText(manifest)), signal);
+}
+
+function manifestText(manifest: object): string {
+  return `${JSON.stringify(manifest, undefined, 2)}\n`;
+}
+
+async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+/** Passes the chunks on. Once they have been taken, `end` returns their length and hash. */
+export function measured(chunks: AsyncIterable<Uint8Array>) {
+  const digest = createHash('sha256');
+  let bytes = 0;
+  async function* passing(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      digest.update(chunk);
+      bytes += chunk.length;
+      yield chunk;
+    }
+  }
+  return { chunks: passing(), end: () => ({ bytes, sha256: digest.digest('hex') }) };
+}
+
+/** Returns the SHA-256 of the file. */
+export async function hashOfFile(path: string): Promise<string> {
+  const digest = createHash('sha256');
+  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), digest);
+  return digest.digest('hex');
+}

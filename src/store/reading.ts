@@ -25,17 +25,26 @@ import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
 
+export interface ReadingStore {
+  /** Returns the mirror's current state. The caller releases it. */
+  readonly snapshot: () => Snapshot;
+  readonly close: () => void;
+}
+
 /** Opens the mirror for reading only. Throws a FileError if there is none, or if this program does not know its version. */
-export function openReadingStore(file: string) {
+export function openReadingStore(file: string): ReadingStore {
   const opened = openMirrorForReading(file);
-  /** The mirror's current state. The caller releases it. */
   return { snapshot: (): Snapshot => snapshotOf(openMirrorForReading(file), file), close: () => void opened.close() };
 }
 
-export type ReadingStore = ReturnType<typeof openReadingStore>;
+export interface SharedReading {
+  /** Runs `work` on one state of the mirror. The snapshot must not be used afterwards. */
+  readonly read: <T>(work: (snapshot: Snapshot) => T) => T;
+  readonly close: () => void;
+}
 
 /** Opens one connection for many short readings. It keeps no state between them, and notices if another file takes the mirror's place. */
-export function openSharedReading(file: string) {
+export function openSharedReading(file: string): SharedReading {
   let open: { readonly database: Database; readonly inode: number; known: KnownRelations | undefined } | undefined;
   const close = (): void => {
     open?.database.close();
@@ -43,7 +52,6 @@ export function openSharedReading(file: string) {
   };
   const guard = guardOf(file);
   return {
-    /** Runs `work` on one state of the mirror. The snapshot must not be used afterwards. */
     read: <T>(work: (snapshot: Snapshot) => T): T => {
       const inode = statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
       if (open?.inode !== inode) close();
@@ -65,8 +73,6 @@ export function openSharedReading(file: string) {
     close,
   };
 }
-
-export type SharedReading = ReturnType<typeof openSharedReading>;
 
 interface KnownRelations {
   readonly version: number;
@@ -231,18 +237,18 @@ function prepare(
   known: readonly Relation[],
   guard: Guard,
   values: BoundValues = {},
-): Statement<[], Row> {
+): Statement<unknown[], Row> {
   const statement = guard(() => database.prepare<unknown[], Row>(sql), known);
   refuseWriting(statement);
   const bound = Object.keys(values).length === 0 ? statement : statement.bind(values);
-  return (bound as unknown as Statement<[], Row>).raw(true).safeIntegers(true);
+  return bound.raw(true).safeIntegers(true);
 }
 
 function columnsOf(statement: Pick<Statement, 'columns'>): ResultColumn[] {
   return statement.columns().map(({ name, table, column }) => ({ name, table, origin: column }));
 }
 
-function rowsOf(statement: Statement<[], Row>, guard: Guard): Rows {
+function rowsOf(statement: Statement<unknown[], Row>, guard: Guard): Rows {
   return {
     columns: columnsOf(statement),
     batches: function* batches(batchSize) {

@@ -1,130 +1,19 @@
-/** `completions`: prints the script that teaches a shell this command line. */
-import { Argument, type Command, type Option } from 'commander';
-import type { CliContext } from './context.ts';
-import { printLine } from './output.ts';
-import { wholeProgram } from './program.ts';
-import { quoted } from '../model/job.ts';
+/** `completions`: prints the script that teaches a shell this command line. The script asks the hidden `complete` for each word. */
+import { readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Argument, type Command } from 'commander';
+import { script } from '@bomb.sh/tab';
+import tab from '@bomb.sh/tab/commander';
+import { openReading, openReports } from '../data/open.ts';
 import { resourceNames } from '../model/resources.ts';
+import { lookAtJournal } from './bulk/shared.ts';
+import type { CliContext } from './context.ts';
+import { wholeProgram } from './program.ts';
 
-/** What can follow a flag or be an argument: one of some words, or the name of a file. */
-type Values = { readonly words: readonly string[] } | { readonly files: true };
+const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
 
-interface CommandWords {
-  /** `bulk plan`; empty for the program itself. */
-  readonly path: string;
-  readonly commands: readonly string[];
-  /** Long and short, this command's own and the global ones. */
-  readonly flags: readonly string[];
-  /** The flags that take a value, and what that value can be, if known. */
-  readonly values: readonly { readonly flags: readonly string[]; readonly values: Values | undefined }[];
-  readonly argument: Values | undefined;
-}
-
-/** Returns the words of this command and all commands below it that are not hidden, this one first. */
-function wordsOf(command: Command, path = '', globals: readonly Option[] = []): CommandWords[] {
-  const help = command.createHelp();
-  const visible = help.visibleOptions(command);
-  const options = [...visible, ...globals];
-  const parts = help.visibleCommands(command);
-  const own: CommandWords = {
-    path,
-    commands: parts.map((each) => each.name()),
-    flags: options.flatMap(namesOf),
-    values: options
-      .filter((option) => option.required || option.optional)
-      .map((option) => ({ flags: namesOf(option), values: valuesOf(option.argChoices, option.flags) })),
-    argument: argumentValues(command.registeredArguments),
-  };
-  // Every command has the program's flags. The flags of a command in between are not inherited.
-  const inherited = path === '' ? visible.filter(({ long }) => long !== '--help' && long !== '--version') : globals;
-  const below = parts.flatMap((each) => wordsOf(each, `${path} ${each.name()}`.trim(), inherited));
-  return [...withChoices(own, command.registeredArguments), ...below];
-}
-
-/** An argument with choices leads on like a subcommand: after `bulk plan balance` comes a file. */
-function withChoices(own: CommandWords, [first, second]: readonly Argument[]): CommandWords[] {
-  if (first?.argChoices === undefined || first.variadic) return [own];
-  const choices = first.argChoices;
-  const argument = second === undefined ? undefined : valuesOf(second.argChoices, second.name());
-  return [
-    { ...own, commands: [...own.commands, ...choices], argument: undefined },
-    ...choices.map((word) => ({ ...own, path: `${own.path} ${word}`, commands: [], argument })),
-  ];
-}
-
-function namesOf(option: Option): string[] {
-  return [option.long, option.short].filter((each) => each !== undefined && each !== null);
-}
-
-function argumentValues(given: readonly Argument[]): Values | undefined {
-  const first = given[0];
-  if (first === undefined) return undefined;
-  if (first.name() === 'resource') return { words: first.argChoices ?? resourceNames };
-  return valuesOf(first.argChoices, first.name());
-}
-
-function valuesOf(choices: readonly string[] | undefined, name: string): Values | undefined {
-  if (choices !== undefined) return { words: choices };
-  return /\b(?:file|folder|path)\b/i.test(name) ? { files: true } : undefined;
-}
-
-function offer(values: Values | undefined): string {
-  if (values === undefined) return 'return';
-  return 'files' in values
-    ? 'compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")); return'
-    : `COMPREPLY=($(compgen -W ${quoted(values.words.join(' '))} -- "$current")); return`;
-}
-
-/** Returns the script. Its variables must not be called `path` or `words`, which are special in zsh. */
-function bashScript(program: Command): string {
-  const commands = wordsOf(program);
-  // The word after a flag that takes a value is not a command.
-  const taking = [...new Set(commands.flatMap((each) => each.values.flatMap(({ flags }) => flags)))].join('|');
-  // `help` takes the same words as the program itself.
-  const steps = commands
-    .flatMap(({ path, commands: next }) =>
-      next.filter((word) => word !== 'help').map((word) => quoted(`${path}|${word}`)),
-    )
-    .join('|');
-  const values = commands.flatMap((each) =>
-    each.values.map(
-      ({ flags, values: known }) =>
-        `    ${flags.map((flag) => quoted(`${each.path}|${flag}`)).join('|')}) ${offer(known)};;`,
-    ),
-  );
-  const arms = commands.map(({ path, commands: next, flags, argument }) => {
-    const files = argument !== undefined && 'files' in argument ? ' files=1' : '';
-    const more = argument !== undefined && 'words' in argument ? argument.words : [];
-    return `    ${quoted(path)}) flags=${quoted(flags.join(' '))} parts=${quoted([...next, ...more].join(' '))}${files};;`;
-  });
-  return `# completion of admin-mirror for bash, and for zsh with bashcompinit
-_admin_mirror() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" deeper='' flags='' parts='' files='' i
-  COMPREPLY=()
-  # bash gives "--format=csv" as three words.
-  if [[ $current == '=' ]]; then current=''
-  elif [[ $previous == '=' ]]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"; fi
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    case "\${COMP_WORDS[i]}" in
-    ${taking}) ((i++)); [[ \${COMP_WORDS[i]} == '=' ]] && ((i++));;
-    *) case "$deeper|\${COMP_WORDS[i]}" in ${steps}) deeper="\${deeper:+$deeper }\${COMP_WORDS[i]}";; esac;;
-    esac
-  done
-  case "$deeper|$previous" in
-${values.join('\n')}
-  esac
-  case "$deeper" in
-${arms.join('\n')}
-  esac
-  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$current"))
-  elif [[ -n $files ]]; then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current"))
-  else COMPREPLY=($(compgen -W "$parts" -- "$current")); fi
-}
-complete -F _admin_mirror admin-mirror`;
-}
-
-const shells = ['bash', 'zsh'] as const;
-type Shell = (typeof shells)[number];
+/** The commands of this file; they are not offered themselves. */
+const own = ['completions', 'complete'];
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -135,11 +24,91 @@ export function define(program: Command, context: CliContext): void {
       'after',
       `
 Examples:
-  source <(admin-mirror completions bash)          in ~/.bashrc
-  source <(admin-mirror completions zsh)           in ~/.zshrc, after compinit`,
+  source <(admin-mirror completions bash)                        in ~/.bashrc
+  source <(admin-mirror completions zsh)                         in ~/.zshrc, after compinit
+  admin-mirror completions fish | source                         in ~/.config/fish/config.fish
+  admin-mirror completions powershell | Out-String | iex         in $PROFILE`,
     )
-    .action(async (shell: Shell) => {
-      if (shell === 'zsh') printLine(context, 'autoload -U +X bashcompinit && bashcompinit');
-      printLine(context, bashScript(await wholeProgram(context)));
-    });
+    .action((shell: string) => script(shell, 'admin-mirror', 'admin-mirror'));
+  program
+    .command('complete', { hidden: true })
+    .description('Print what can be the last of these words. The scripts of `completions` call it.')
+    .argument('[words...]', 'the words after `admin-mirror`, the last one perhaps unfinished')
+    .action((words: string[]) => complete(context, words));
+}
+
+type Names = () => readonly string[] | Promise<readonly string[]>;
+
+async function complete(context: CliContext, words: string[]): Promise<void> {
+  const program = await wholeProgram(context, (name) => !own.includes(name));
+  const root = tab(program, { completionCommandName: 'completions' });
+  const last = words.at(-1) ?? '';
+  const files = filesAt(context.folder, last.slice(last.indexOf('=') + 1));
+  const known: Readonly<Record<string, Names>> = {
+    profile: () => context.serversOfConfig().flatMap(({ profile }) => profile ?? []),
+    batch: async () => ((await (await lookAtJournal(context))?.batches()) ?? []).map(({ batch }) => batch),
+    name: () => reportsOf(context),
+    table: () => tablesOf(context),
+    what: async () => [...(await read('table')), ...(await read('name')).map((name) => `report:${name}`)],
+    resource: () => resourceNames,
+    file: () => files,
+    folder: () => files,
+  };
+  const read = async (name: string): Promise<readonly string[]> => {
+    try {
+      return (await known[name]?.()) ?? [];
+    } catch {
+      // A mirror, a journal or a config file that cannot be read has no names to offer.
+      return [];
+    }
+  };
+  for (const command of [root, ...root.commands.values()]) {
+    const path = command.value.split(' ').filter((word) => word !== '');
+    // Only what this line can need is read.
+    if (!path.every((word) => words.includes(word))) continue;
+    for (const [name, argument] of command.arguments) {
+      if (argument.handler !== undefined || known[name] === undefined) continue;
+      const names = await read(name);
+      argument.handler = (offer) => names.forEach((each) => offer(each, ''));
+    }
+    for (const { long, flags } of path.reduce(partOf, program).options) {
+      const [, name = ''] = /<(profile|file|folder|name)>/.exec(flags) ?? [];
+      const option = command.options.get(long?.slice(2) ?? '');
+      if (option === undefined || (name === 'name' && long !== '--profile')) continue;
+      const names = await read(name === 'name' ? 'profile' : name);
+      if (names.length > 0) option.handler = (offer) => names.forEach((each) => offer(each, ''));
+    }
+    // Every command has the options of the program; the root comes first.
+    for (const [name, option] of root.options) {
+      if (!command.options.has(name)) command.options.set(name, option);
+    }
+  }
+  root.parse(words);
+}
+
+function partOf(command: Command, name: string): Command {
+  return command.commands.find((each) => each.name() === name) ?? command;
+}
+
+async function reportsOf(context: CliContext): Promise<readonly string[]> {
+  return (await openReports(context.settings())).reports.map(({ name }) => name);
+}
+
+function tablesOf(context: CliContext): readonly string[] {
+  return openReading(context.settings(), context.releases)
+    .snapshot()
+    .relations()
+    .map(({ name }) => name);
+}
+
+/** Returns the files that begin as typed. A folder ends with its slash, so that what is in it comes next. */
+function filesAt(folder: string, typed: string): readonly string[] {
+  const parent = typed.slice(0, typed.lastIndexOf('/') + 1);
+  try {
+    return readdirSync(resolve(folder, parent), { withFileTypes: true }).map(
+      (each) => `${parent}${each.name}${each.isDirectory() ? '/' : ''}`,
+    );
+  } catch {
+    return [];
+  }
 }

@@ -204,6 +204,12 @@ export function createContext(
   };
 }
 
+/** Returns how a command prints that this one starts for the person at its terminal: as this one does. */
+export function terminalOutput(context: Pick<CliContext, 'json' | 'quiet' | 'flags'>) {
+  const color = context.flags()['color'] !== false;
+  return { kind: 'terminal', json: context.json(), quiet: context.quiet(), color } as const;
+}
+
 /** Returns the interruption that aborted the signal, if that was the reason. */
 export function interruptionOf(signal: AbortSignal): InterruptedError | undefined {
   const reason: unknown = signal.reason;

@@ -1,5 +1,5 @@
 /** Runs a command line: loads the command that it names, and turns every failure into one message and an exit code. */
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
 import { systemError } from '../model/files.ts';
 import { type ExitCode, OperatorError, suggestion, UsageError } from '../model/errors.ts';
 import { settingTable } from '../settings/table.ts';
@@ -36,10 +36,14 @@ export async function run(
 }
 
 /** Returns the program with every command loaded, for completions and the tests of the help. */
-export async function wholeProgram(context: CliContext): Promise<Command> {
+export async function wholeProgram(
+  context: CliContext,
+  isWanted: (name: string) => boolean = () => true,
+): Promise<Command> {
   const program = bareProgram();
-  await defineCommands(program, context, commands, () => true);
-  return program;
+  const rows = commands.filter(({ name }) => isWanted(name));
+  await defineCommands(program, context, rows, () => true);
+  return program.configureHelp({});
 }
 
 function bareProgram(): Command {
@@ -62,7 +66,8 @@ function bareProgram(): Command {
 
 /** Returns the global flags of a command whose settings were given: those are no flags any more. */
 function flagsOf(output: ChildOutput | undefined): Readonly<Record<string, boolean>> {
-  if (output === undefined || output.kind === 'report') return output === undefined ? {} : { json: true };
+  if (output === undefined) return {};
+  if (output.kind === 'report') return { json: true };
   const { json, quiet, color } = output;
   return { json, quiet, color };
 }
@@ -123,7 +128,7 @@ async function defineCommands(
   const order = [...rows.map((each) => each.name), 'help'];
   // The help lists commands in the order in which they were added.
   (program.commands as Command[]).sort((a, b) => order.indexOf(a.name()) - order.indexOf(b.name()));
-  quiet(program, (text) => context.stdout.write(text), context.stdout.columns);
+  quiet(program, rows, context.stdout);
 }
 
 /** Adds the summary and the help group to a loaded command, or defines a placeholder for one that was not loaded. */
@@ -145,9 +150,10 @@ function defineHelp(program: Command): void {
     .summary('show the help of a command')
     .description('Show the help of a command.')
     .argument('[command...]', 'the command, and its subcommand if it has any')
+    .option('--all', 'every command, and the options of every command')
     .helpGroup(groups.about)
-    .action((path: string[]) => {
-      let command = program;
+    .action((path: string[], { all }: { readonly all?: true }) => {
+      let command = all === true ? program.configureHelp({}) : program;
       for (const name of path) {
         const next = command.commands.find((each) => each.name() === name);
         const known = command.createHelp().visibleCommands(command);
@@ -165,14 +171,48 @@ function defineHelp(program: Command): void {
     });
 }
 
-/** Makes commander throw its errors, which only `failed` prints, and write help and version to `write`, with the global options. */
-function quiet(program: Command, write: (text: string) => void, width = 80): Command {
+/** Makes commander throw its errors, which only `failed` prints, and write help and version to the stream. */
+function quiet(program: Command, rows: readonly CommandRow[], stream: NodeJS.WriteStream): void {
+  const columns = stream.isTTY ? stream.columns : 80;
   program
     .exitOverride()
-    .configureOutput({ writeOut: write, writeErr: () => {}, outputError: () => {}, getOutHelpWidth: () => width })
-    .configureHelp({ showGlobalOptions: true });
+    .configureOutput({
+      writeOut: (text) => stream.write(text),
+      writeErr: () => {},
+      outputError: () => {},
+      getOutHelpWidth: () => columns,
+    })
+    .configureHelp(firstHelp(program, rows))
+    .addHelpText('afterAll', ({ command }) => moreHelp(command, program, rows, columns));
   for (const each of program.commands) inherit(each, program);
-  return program;
+}
+
+/** The first page of the help has the commands that most people need. `help --all` is the whole. */
+function firstHelp(program: Command, rows: readonly CommandRow[]): HelpConfiguration {
+  const first = new Set(rows.filter((row) => row.first === true).map(({ name }) => name));
+  return {
+    // Not by hiding the rest: commander would no longer suggest it for a misspelt word.
+    formatHelp: (command, { helpWidth = 80 }) => {
+      const short: HelpConfiguration = {
+        visibleCommands: (from) => new Help().visibleCommands(from).filter((each) => first.has(each.name())),
+        visibleOptions: () => [],
+      };
+      return new Help().formatHelp(command, Object.assign(new Help(), { helpWidth }, command === program ? short : {}));
+    },
+  };
+}
+
+/** One line each about what the help of a command leaves out; nothing if it is the whole. */
+function moreHelp(command: Command, program: Command, rows: readonly CommandRow[], columns: number): string {
+  if (program.configureHelp().formatHelp === undefined) return '';
+  const options = program.options.flatMap(({ long }) => (long === '--version' ? [] : [long]));
+  const more = rows.filter((row) => row.first !== true && row.hidden !== true).map(({ name }) => name);
+  const lines = [
+    ...(command === program ? [`More commands: ${more.join(', ')}`] : []),
+    `Options of every command: ${options.join(' ')}`,
+    command === program ? '`help --all` explains them, `help <command>` one command.' : '`help --all` explains them.',
+  ];
+  return `\n${lines.map((line) => new Help().boxWrap(line, columns)).join('\n')}`;
 }
 
 function inherit(command: Command, from: Command, before = ''): void {

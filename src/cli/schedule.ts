@@ -12,7 +12,7 @@ import { channelsOf } from '../worker/channels.ts';
 import { occurrencesOf } from '../worker/decide.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
 import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
-import type { CliContext } from './context.ts';
+import { type CliContext, terminalOutput } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, pasteable, printNote, printResult } from './output.ts';
 import { withoutSecrets } from '../settings/passed.ts';
@@ -108,12 +108,7 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
     servers: context.serversOfConfig(),
     actor: { ...context.actor(), job: job.name },
     run: null,
-    output: {
-      kind: 'terminal',
-      json: context.json(),
-      quiet: context.quiet(),
-      color: context.flags()['color'] !== false,
-    },
+    output: terminalOutput(context),
   } as const;
   const exitCode = await runCommand(job.call, { ...context.world, given });
   await store.endRun(run, { outcome: outcomeOf(exitCode), exitCode, problem: null, report: null });

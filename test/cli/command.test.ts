@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { runCli, spawnCli } from '../support/cli.ts';
 import { sourceCommandFile } from '../support/command-file.ts';
+import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
@@ -109,63 +110,65 @@ describe('config', () => {
 });
 
 describe('completions', () => {
-  /** What bash offers for the end of the line. */
-  async function complete(line: string): Promise<string[]> {
+  /** What is offered for the last of the words. */
+  async function complete(...words: string[]): Promise<string[]> {
     const folder = temporaryFolder();
-    const { stdout: script } = await runCli(['completions', 'bash'], { folder });
-    writeFileSync(join(folder, 'completion.bash'), script);
     writeFileSync(join(folder, 'settings.yaml'), '');
-    // Like bash: "=" is a word of its own.
-    const words = line.split(/ |(=)/).filter((word) => word !== undefined);
-    const { stdout } = await promisify(execFile)(
-      'bash',
-      [
-        '--norc',
-        '-c',
-        `source completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _admin_mirror; printf '%s\\n' "\${COMPREPLY[@]}"`,
-        'bash',
-        ...words,
-      ],
-      { cwd: folder },
-    );
-    return stdout.split('\n').filter((word) => word !== '');
+    const servers = ['shop', 'staging'].map((name) => `  ${name}: { api: { base_url: "http://127.0.0.1:9" } }\n`);
+    mkdirSync(join(folder, 'config/reports'), { recursive: true });
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), `profile: shop\nprofiles:\n${servers.join('')}`);
+    const { stdout } = await spawnCli(['complete', '--', ...words], { folder });
+    return stdout
+      .split('\n')
+      .flatMap((line) => (line === '' || line.startsWith(':') ? [] : (line.split('\t')[0] ?? [])));
   }
 
-  test('complete commands, flags, choices and files in bash', { tags: 'full' }, async () => {
-    expect(await complete('admin-mirror con')).toEqual(['config']);
-    expect(await complete('admin-mirror config --j')).toEqual(['--journal', '--json']);
-    expect(await complete('admin-mirror completions ')).toEqual(['bash', 'zsh']);
-    expect(await complete('admin-mirror people add anna --role a')).toEqual(['analyst', 'approver', 'admin']);
-    expect(await complete('admin-mirror --config settings.yaml comp')).toEqual(['completions']);
-    expect(await complete('admin-mirror --config=settings.yaml comp')).toEqual(['completions']);
-    expect(await complete('admin-mirror --config sett')).toEqual(['settings.yaml']);
-    expect(await complete('admin-mirror --config=sett')).toEqual(['settings.yaml']);
-    expect(await complete('admin-mirror help conf')).toEqual(['config']);
-    expect(await complete('admin-mirror help bulk re')).toEqual([
-      'resume',
-      'reconcile',
-      'results',
-      'resolve',
-      'receipt',
-    ]);
-    expect(await complete('admin-mirror bulk help pl')).toEqual(['plan']);
-    expect(await complete('admin-mirror --base-url ')).toEqual([]);
-    expect(await complete('admin-mirror sync coup')).toEqual(['coupons']);
-    expect(await complete('admin-mirror --json sync users --fu')).toEqual(['--full']);
-    expect(await complete('admin-mirror export --format=js')).toEqual(['json', 'jsonl']);
-    expect(await complete('admin-mirror bulk plan no')).toEqual(['notify']);
-    expect(await complete('admin-mirror bulk plan balance sett')).toEqual(['settings.yaml']);
-    expect(await complete('admin-mirror bulk run balance settings.yaml --rehe')).toEqual(['--rehearse']);
-    expect(await complete('admin-mirror dem')).toEqual([]);
+  test.each([
+    [['conf'], ['config']],
+    [['config', '--jo'], ['--journal']],
+    [
+      ['people', 'add', 'anna', '--role', 'a'],
+      ['analyst', 'approver', 'admin'],
+    ],
+    [['--config', 'sett'], ['settings.yaml']],
+    [['sync', 'coup'], ['coupons']],
+    [
+      ['export', '--format=js'],
+      ['json', 'jsonl'],
+    ],
+    [['bulk', 'plan', 'no'], ['notify']],
+    [['bulk', 'plan', 'balance', 'sett'], ['settings.yaml']],
+    [['snapshot', 'config/re'], ['config/reports/']],
+    [
+      ['sync', '--profile', 's'],
+      ['shop', 'staging'],
+    ],
+    [['export', 'report:unp'], ['report:unpaid']],
+    [['reports', 'unp'], ['unpaid']],
+    [['bulk', 'status', ''], []],
+    [['dem'], []],
+  ])('offer for %j', { tags: 'full' }, async (words, offered) => {
+    expect(await complete(...words)).toEqual(offered);
   });
 
-  test('give zsh the same script, after a line that lets zsh read it', async () => {
-    const [bash, zsh] = await Promise.all(
-      ['bash', 'zsh'].map((shell) => runCli(['completions', shell], { folder: temporaryFolder() })),
-    );
-    expect(zsh?.stdout).toBe(`autoload -U +X bashcompinit && bashcompinit\n${bash?.stdout}`);
-    // Variables with a special meaning in zsh.
-    expect(bash?.stdout).not.toMatch(/\b(?:path|words|status)=/);
+  test('offer the tables of a mirror and the batches of a journal', { tags: 'full' }, async () => {
+    const folder = temporaryFolder();
+    const sandbox = await startSandbox({ users: 3 });
+    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    writeFileSync(join(folder, 'sheet.csv'), 'user_id,type,amount\n1,add,1\n');
+    expect((await spawnCli(['sync'], { folder, environment })).code).toBe(0);
+    const { stdout } = await spawnCli(['bulk', 'plan', 'balance', 'sheet.csv', '--json'], { folder, environment });
+    const { batch } = JSON.parse(stdout) as { batch: string };
+    const offered = async (...words: string[]) =>
+      (await spawnCli(['complete', '--', ...words], { folder, environment })).stdout.split('\n');
+    expect(await offered('bulk', 'results', '')).toContain(`${batch}\t`);
+    expect(await offered('export', 'users_h')).toContain('users_history\t');
+    expect(await offered('schema', 'coup')).toContain('coupons\t');
+  });
+
+  test.each(['bash', 'zsh', 'fish', 'powershell'])('have a script for %s that asks the command', async (shell) => {
+    const { stdout } = await spawnCli(['completions', shell], { folder: temporaryFolder() });
+    expect(stdout).toMatch(/admin-mirror complete/);
   });
 
   test('end with 2 for an unknown shell, and name the known ones', async () => {

@@ -5,6 +5,7 @@ import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { dayMs, parseMoment } from '../../src/model/time.ts';
+import { invoke } from '../support/invoke.ts';
 import { commandsDocument } from '../support/commands-document.ts';
 
 const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
@@ -48,6 +49,18 @@ describe('the help', () => {
     const listed = program.createHelp().visibleCommands(program);
     const names = commands.filter((each) => each.hidden !== true).map((each) => each.name);
     expect(listed.map((each) => each.name())).toEqual([...names, 'help']);
+  });
+});
+
+describe('the first page of the help', () => {
+  test('has at most 14 commands in three groups, and names every other one', async () => {
+    const { stdout } = await invoke(['--help']);
+    const shown = [...stdout.matchAll(/^ {2}(\w+) /gm)].map(([, name]) => name);
+    expect(shown.length).toBeLessThanOrEqual(14);
+    expect(stdout.match(/^\w.*:$/gm)).toHaveLength(3);
+    const [, more = ''] = /More commands: ([^:]*)\nOptions/.exec(stdout) ?? [];
+    const all = commands.filter((each) => each.hidden !== true).map((each) => each.name);
+    expect(new Set([...shown, ...more.trim().split(/,\s+/)])).toEqual(new Set(all));
   });
 });
 

@@ -21,7 +21,7 @@ function rows(act: Act): CommandRow[] {
       .action(() => act(context));
   };
   return [
-    { name: 'work', group: groups.mirror, summary: 'do it', load: () => Promise.resolve({ define }) },
+    { name: 'work', group: groups.mirror, summary: 'do it', first: true, load: () => Promise.resolve({ define }) },
     { name: 'rest', group: groups.query, summary: 'do nothing', load: () => Promise.reject(new Error('loaded')) },
     {
       name: 'dig',
@@ -143,23 +143,32 @@ describe('wrong usage ends with 2 and names the nearest match', () => {
 });
 
 describe('the help', () => {
-  test.each([['help'], ['--help'], ['-h']])('%s lists the visible commands under their headings', async (word) => {
+  test.each([['help'], ['--help'], ['-h']])('%s explains the first commands and names the others', async (word) => {
     const { code, stdout, stderr } = await invoke([word]);
     expect(code).toBe(0);
     expect(stderr).toBe('');
     expect(stdout).toMatch(
-      /Keep the mirror:\n {2}work.*do it\n\nQuery the mirror:\n {2}rest.*do nothing\n\nSettings and/,
+      /Keep the mirror:\n {2}work.*do it\n\nMore commands: rest\nOptions of every command: --config/,
     );
     expect(stdout).not.toContain('dig');
   });
 
+  test('help --all explains every command that is not hidden, and every option', async () => {
+    const { stdout } = await invoke(['help', '--all']);
+    expect(stdout).toMatch(
+      /Keep the mirror:\n {2}work.*do it\n\nQuery the mirror:\n {2}rest.*do nothing\n\nSettings and/,
+    );
+    expect(stdout).toMatch(/--base-url <url> +the server's address/);
+    expect(stdout).not.toContain('dig');
+  });
+
   test.each([[['help', 'work']], [['work', '--help']]])(
-    '%j shows the flags of the command and the global flags',
+    '%j explains the flags of the command and names those of every command',
     async (argv) => {
       const { code, stdout } = await invoke(argv);
       expect(code).toBe(0);
       expect(stdout).toContain('--slowly');
-      expect(stdout).toContain('--base-url <url>');
+      expect(stdout).toMatch(/Options of every command:.*--base-url/);
     },
   );
 });

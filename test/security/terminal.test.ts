@@ -196,6 +196,7 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['completions', 'bash'],
     ['completions', hostile],
   ],
+  complete: [['complete', '--', 'export', hostile]],
 };
 
 describe('on a terminal', () => {

@@ -23,7 +23,7 @@ In a clone you type \`npx admin-mirror …\`; once the package is installed, \`a
 result alone. Progress, logs and questions go to standard error. With \`--json\`, the result is one JSON document.
 The word after a flag that takes a value is its value, whatever it begins with: \`--reason --quiet\` gives the reason
 \`--quiet\`. After \`--\`, no word is a flag.
-The commands under "Read and change the server" are the operations of the API: [api.md](api.md).
+The commands \`users\`, \`packages\`, \`emails\` and \`coupons\` are the operations of the API: [api.md](api.md).
 
 ## Exit codes
 
@@ -51,7 +51,5 @@ function sectionsOf(command: Command, path: string): string[] {
 }
 
 function sectionOf(command: Command, path: string): string {
-  // The global flags are shown once, with the program itself.
-  const help = command.helpInformation().replace(/\n\nGlobal Options:\n(?: .*\n?)*/, '\n');
-  return `### ${path.replace('admin-mirror ', '')}\n\n\`\`\`text\n${help.trim()}\n\`\`\`\n`;
+  return `### ${path.replace('admin-mirror ', '')}\n\n\`\`\`text\n${command.helpInformation().trim()}\n\`\`\`\n`;
 }

@@ -29,7 +29,7 @@ import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { partialName, removeStale } from '../../store/files/durable-file.ts';
 import { canAsk, noteProfile, promptForConsent } from '../prompts.ts';
-import type { CliContext } from '../context.ts';
+import { type CliContext, terminalOutput } from '../context.ts';
 import { printJson, printLines, printNote, printResult, screenOf } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
 import { actionArgument, isValid, notePlan, planRows, readFile } from './plan.ts';
@@ -242,12 +242,7 @@ async function rehearse(
 ): Promise<void> {
   if (context.world.given !== undefined) return rehearseHere(context, action, file, flags);
   const given = passedToChild(withoutServer({ reading: context.reading(), servers: [] }));
-  const output = {
-    kind: 'terminal',
-    json: context.json(),
-    quiet: context.quiet(),
-    color: context.flags()['color'] !== false,
-  } as const;
+  const output = terminalOutput(context);
   const { folder, environment, signal } = context;
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log: silentLog });
   const call = callOf(context, command);

@@ -1,7 +1,7 @@
 /** `init`: asks for the server and the key, tries them, measures the server and writes the config file. */
 import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
@@ -39,8 +39,23 @@ import {
 import { sync } from './sync.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 
-/** Explains every setting. `init` writes a copy of it, so that an upgrade never overwrites the user's edits. */
-const example = new URL('../../config/admin-mirror.example.yaml', import.meta.url);
+const schema = fileURLToPath(new URL('../../config/admin-mirror.schema.json', import.meta.url));
+
+/** What a new config file begins with. An editor finds the settings by its first line. */
+function newFile(path: string): string {
+  return `# yaml-language-server: $schema=${relative(dirname(path), schema)}
+# A flag or an environment variable outranks this file. \`admin-mirror config\` shows what is in force and where it came from.
+# docs/settings.md lists every setting, config/admin-mirror.example.yaml explains each.
+
+api:
+  # base_url: https://panel.example.com
+  # key_file: secrets/api-key
+
+store:
+  mirror: data/mirror.db
+  journal: data/journal.db
+`;
+}
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -130,7 +145,7 @@ function targetOf(context: CliContext): Target {
   }
   const config = String(valueOf(reading, 'config').value ?? defaultConfigFile);
   const path = resolve(context.folder, config);
-  const text = textOf(existsSync(path) ? path : fileURLToPath(example));
+  const text = existsSync(path) ? textOf(path) : newFile(path);
   const { values, profiles, profilesFolder } = parsed(text, config);
   const common = addressIn(values);
   if (profile !== undefined && profilesFolder !== undefined) {

@@ -2,12 +2,13 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { parseDocument } from 'yaml';
+import { parse, parseDocument } from 'yaml';
 import { resources } from '../../src/model/resources.ts';
 import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { parseDotenv } from '../../src/settings/dotenv.ts';
 import { settingTable } from '../../src/settings/table.ts';
 import { settingsDocument } from '../support/settings-document.ts';
+import { configSchema, schemaDocument } from '../support/settings-schema.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample, soonMs } from '../support/part.ts';
 
@@ -420,6 +421,10 @@ describe('the table of settings', () => {
     await expect(settingsDocument()).toMatchFileSnapshot('../../docs/settings.md');
   });
 
+  test('is what editors check a config file by', async () => {
+    await expect(schemaDocument()).toMatchFileSnapshot('../../config/admin-mirror.schema.json');
+  });
+
   const example = readFileSync(new URL('../../config/admin-mirror.example.yaml', import.meta.url), 'utf8');
   const inFile = settingTable.filter((each) => each.inFile);
 
@@ -445,6 +450,28 @@ describe('the table of settings', () => {
     expect(problems).toEqual([]);
     expect(settings?.profile).toBe('production');
     expect(settings?.jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);
+  });
+
+  test('the example file names the schema, which accepts it, also if uncommented', () => {
+    expect(example.split('\n')[0]).toBe('# yaml-language-server: $schema=admin-mirror.schema.json');
+    const opened = example
+      .replaceAll(/# (base_url|key_file|file|webhook|command|ping):/g, '$1:')
+      .replaceAll(/^# (profile:|profiles:|jobs:| {2,}\S)/gm, '$1');
+    for (const text of [example, opened]) expect(configSchema.safeParse(parse(text)).error).toBeUndefined();
+    expect(Object.keys(parse(opened) as object)).toEqual(expect.arrayContaining(['profile', 'profiles', 'jobs']));
+  });
+
+  test.each([
+    ['an unknown section', 'apis: {}'],
+    ['an unknown setting', 'api: { timeot: 5s }'],
+    ['a wrong value', 'api: { concurrency: many }'],
+    ['a key in the file', 'api: { key: secret }'],
+    ['an option of another kind of job', 'jobs: [{ name: a, run: verify, cron: "0 0 * * *", full: true }]'],
+    ['a threshold of money where none moves', 'bulk: { approval: { delete: { net: 5 } } }'],
+    ['a profile in a profile', 'profiles: { shop: { profiles: {} } }'],
+  ])('the schema refuses %s, as the program does', (_, file) => {
+    expect(configSchema.safeParse(parse(file)).success).toBe(false);
+    expect(read({ file }).problems).not.toEqual([]);
   });
 });
 

@@ -63,8 +63,8 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('status')
     .description(
-      'Show how fresh the mirror is, what is wrong and what to do about it, the last runs, the worker and its jobs. Reads ' +
-        'files, not the server.',
+      'Show how fresh the mirror is, what is wrong and what to do about it, and which jobs run next. With --verbose also the ' +
+        'windows, what was measured of the server, the last runs and events. Reads files, not the server.',
     )
     .option(
       '--check',
@@ -88,7 +88,12 @@ export function define(program: Command, context: CliContext): void {
           ? problems.length === 0
             ? [...head, `nothing is wrong: fresh as of ${freshText(status.fresh_as_of)}`]
             : [...head, ...wrong]
-          : [...head, ...linesOf(status, wrong), ...workerLines(worker)];
+          : [
+              ...head,
+              ...linesOf(status, wrong),
+              ...workerLines(worker),
+              ...(context.verbose() ? detailLines(status) : []),
+            ];
       printLines(context, fitted(context, lines));
     });
 }
@@ -152,12 +157,9 @@ function broken(line: string, columns: number): string[] {
 function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   const lines = [`fresh as of ${freshText(status.fresh_as_of)}`];
   for (const [name, each] of Object.entries(status.resources)) {
-    const open = each.open_problems.length;
-    const all = counted(each.windows, 'window');
-    const windows = open === 0 ? all : `${open} of ${all} not settled`;
     const keptOut = each.kept_out === 0 ? '' : `, ${grouped(each.kept_out)} kept out (forgotten)`;
     const live = grouped(each.live).padStart(12);
-    lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}  ${windows}${keptOut}`);
+    lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}${keptOut}`);
   }
   if (status.running !== null) {
     lines.push(
@@ -165,6 +167,17 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
     );
   }
   if (wrong.length > 0) lines.push('', 'what is wrong', ...wrong.map((line) => `  ${line}`));
+  return lines;
+}
+
+/** Returns what --verbose adds: how the mirror is read, and what happened before. */
+function detailLines(status: MirrorStatus): string[] {
+  const lines = ['', 'windows'];
+  for (const [name, each] of Object.entries(status.resources)) {
+    const open = each.open_problems.length;
+    const all = counted(each.windows, 'window');
+    lines.push(`  ${name.padEnd(9)} ${open === 0 ? all : `${open} of ${all} not settled`}`);
+  }
   lines.push(...serverLines(status), '', 'last runs');
   if (status.runs.length === 0) lines.push('  none');
   for (const { run, status: end, started_at, requests, actor } of status.runs) {

@@ -29,6 +29,6 @@ test('sync accepts a new server behind its mirror only with --accept-new-server'
   expect(accepted.code).toBe(0);
   expect((JSON.parse(accepted.stdout) as RunReport).status).toBe('complete');
   expectMirrored(other, `${folder}/data/mirror.db`);
-  const { stdout } = await runCli(['status'], { folder });
+  const { stdout } = await runCli(['status', '--verbose'], { folder });
   expect(stdout).toMatch(/server_accepted http:/);
 });

@@ -120,7 +120,9 @@ describe('audit', () => {
     const config = world.file('jobs: [{name: nightly, run: sync, cron: "@daily", timezone: UTC}]\n', 'jobs.yaml');
     const once = await world.command(['schedule', '--once', 'nightly', '--config', config], { environment });
     expect(once.code).toBe(0);
-    expect((await world.command(['status'])).stdout).toContain(`by job nightly (${me}, by sudo from anna)`);
+    expect((await world.command(['status', '--verbose'])).stdout).toContain(
+      `by job nightly (${me}, by sudo from anna)`,
+    );
   });
 
   test.each([

@@ -82,10 +82,10 @@ describe('init without a terminal', () => {
     const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
     const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
     const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
-    const exact = 'pages of 1000, sorts kept, date ranges in YYYY-MM-DD without their last day, days of UTC';
+    const exact = 'pages of 1000, in order, date ranges in YYYY-MM-DD, without their last day';
     expect(tried).toEqual([exact, exact, exact, exact]);
     await invoke(['sync'], { folder, environment });
-    const status = await invoke(['status'], { folder, environment });
+    const status = await invoke(['status', '--verbose'], { folder, environment });
     expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
   });
 

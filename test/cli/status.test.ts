@@ -27,7 +27,7 @@ async function mirrored(options: SandboxOptions = {}) {
   return {
     sandbox,
     folder,
-    status: async () => (await runCli(['status'], { folder })).stdout,
+    status: async () => (await runCli(['status', '--verbose'], { folder })).stdout,
     json: async () => JSON.parse((await runCli(['status', '--json'], { folder })).stdout) as MirrorStatus,
   };
 }
@@ -51,6 +51,16 @@ describe('status', () => {
       ordered: true,
     });
     expect(drift).toEqual([]);
+  });
+
+  test('without --verbose says only how fresh the mirror is, what is wrong and what runs next', async () => {
+    const { folder } = await mirrored();
+    const environment = { ADMIN_MIRROR_WORKER_MAX_STALENESS: '4000d' };
+    const { stdout } = await runCli(['status'], { folder, environment });
+    expect(stdout).toMatch(
+      /^fresh as of .*\n {2}users +[\d,]+ {2}2026-03-11T.*\n {2}packages .*\n {2}emails .*\n {2}coupons .*\n$/,
+    );
+    expect(stdout).not.toMatch(/window|measured|last runs|events/);
   });
 
   test('says if ranges and sorts do not work', async () => {
@@ -80,7 +90,7 @@ describe('status', () => {
     await sync(sandbox, file, { pageSize: 100 });
     for (let id = 1; id <= 55; id += 1) sandbox.control.remove('users', id);
     await sync(sandbox, file);
-    const { stdout } = await runCli(['status', '--db', 'mirror.db'], { folder });
+    const { stdout } = await runCli(['status', '--verbose', '--db', 'mirror.db'], { folder });
     expect(stdout).toContain('\n  users     missing fields, stored as null: first_name, language\n');
     expect(stdout).toContain(
       '\n  users     values of another type, kept as they are: balance (string served for number)\n',
@@ -94,7 +104,7 @@ describe('status', () => {
     const folder = temporaryFolder();
     await sandbox.close();
     await sync(sandbox, join(folder, 'mirror.db'));
-    const { stdout } = await runCli(['status', '--db', 'mirror.db'], { folder });
+    const { stdout } = await runCli(['status', '--verbose', '--db', 'mirror.db'], { folder });
     expect(stdout).toMatch(/^fresh as of not complete yet\n/);
     expect(stdout).not.toMatch(/measured/);
   });

@@ -103,8 +103,7 @@ const samples: readonly (readonly [unknown, z.ZodType])[] = [
 
 const jobs = z
   .array(
-    z.discriminatedUnion(
-      'run',
+    z.union(
       Object.entries(jobRules).map(([run, { options }]) => {
         const own = Object.entries(options).map(([key, { accepts, expected }]) => {
           const [first, ...others] = samples.flatMap(([sample, type]) => (accepts(sample) ? [type] : []));
@@ -124,7 +123,7 @@ const jobs = z
           timeout: duration.optional(),
           ...(Object.fromEntries(own) as Shape),
         });
-      }) as [z.ZodObject<{ run: z.ZodLiteral<string> }>],
+      }),
     ),
   )
   .meta({ description: 'what `schedule` runs, and when' })

@@ -7,7 +7,7 @@ import { firstFree } from '../model/files.ts';
 declare global {
   // Node has it since 22; TypeScript's declarations do not have it yet.
   interface JSON {
-    rawJSON(text: string): unknown;
+    rawJSON(text: string): object;
   }
 }
 

@@ -35,11 +35,11 @@ type JsonCell = string | number | null | object;
 
 /** Returns the cell for JSON: an integer without a point, a real always with a point or an exponent. */
 export function jsonCell(cell: Cell): JsonCell {
-  if (typeof cell === 'bigint') return JSON.rawJSON(cell.toString()) as object;
+  if (typeof cell === 'bigint') return JSON.rawJSON(cell.toString());
   // UTF-8 has no half surrogate pairs.
   if (typeof cell === 'string') return cell.toWellFormed();
   if (cell === null || !Number.isInteger(cell)) return cell;
-  return JSON.rawJSON(Object.is(cell, -0) ? '-0.0' : cell.toExponential()) as object;
+  return JSON.rawJSON(Object.is(cell, -0) ? '-0.0' : cell.toExponential());
 }
 
 /** Returns the JSON text of the value; undefined if it holds a bigint, which only `jsonText` can write. */

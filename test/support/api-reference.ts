@@ -195,7 +195,7 @@ Neither statuses nor bodies of errors are documented. Two shapes of body are rea
 
 | what comes | a read | a write |
 | --- | --- | --- |
-| 401, 403 | ends: the key is refused; a 403 that is a web page, or that comes where the same list was given before, is tried once more | ends: the key is refused |
+| 401, 403 | ends: the key is refused; a 403 that is a web page is tried once more | ends: the key is refused |
 | 404 | ends: no such record | the same |
 | 422 and other 4xx | ends, with the server's words | the same |
 | 429, 503 with \`Retry-After\` | waits as long as the header says, and tries again | ends: nothing was done; where a 503 is no JSON, it may have been done |

@@ -68,9 +68,9 @@ export async function* exportChunks(
 }
 
 export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
-  // Rows are garbage as soon as they are written. V8 would let the young heap grow for them, by 40 MB, to no use. The cells of a
-  // Parquet file live as long as their group: copied out of a small young heap, they took a quarter of the time.
-  if (form.format !== 'parquet') keepYoungHeapSmall();
+  // Rows are garbage as soon as they are written. V8 would let the young heap grow for them, by 40 MB, to no use; for the groups of a
+  // Parquet file by 80 MB, for a tenth of the time.
+  keepYoungHeapSmall();
   switch (form.format) {
     case 'parquet': {
       const { parquetChunks } = await import('./parquet.ts');

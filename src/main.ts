@@ -1,6 +1,6 @@
 /** The process: takes arguments and signals, ends with an exit code. Nothing else in the program ends it. */
 import type { CommandRow } from './cli/commands.ts';
-import { version } from './model/program.ts';
+import { childWord, version } from './model/program.ts';
 import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. Tests pass commands of their own. */
@@ -100,7 +100,7 @@ async function runProcess(
 
 /** Whether another process of this program has started this one, and sends what to do as data: src/worker/run-job.ts. */
 function isChild(argv: readonly string[]): boolean {
-  return argv.length === 1 && argv[0] === '_job' && process.send !== undefined;
+  return argv.length === 1 && argv[0] === childWord && process.send !== undefined;
 }
 
 /** Makes process lists show `admin-mirror` with its arguments, so that people find it to send a signal. Hides passwords in them. */

@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { z } from 'zod';
 import type { CommandCall } from '../model/job.ts';
-import { isRecord } from '../model/records.ts';
 import { receivedReading, receivedServers } from '../settings/passed.ts';
 import type { ChildJob, ChildNews } from '../worker/run-job.ts';
 import type { GivenByParent } from './context.ts';
@@ -78,20 +77,4 @@ export async function takeJob(): Promise<{
     },
     flush: () => sent,
   };
-}
-
-/** Returns the destination of a log that the parent writes: pino makes the lines, and has removed secrets from them. */
-export function logToParent(send: (news: ChildNews) => void): { write: (line: string) => void } {
-  return {
-    write: (line) => {
-      const entry: unknown = JSON.parse(line);
-      if (!isRecord(entry)) return;
-      const { level, msg, time: _time, ...fields } = entry;
-      send({ kind: 'log', level: levelOf(level), message: String(msg), fields });
-    },
-  };
-}
-
-function levelOf(level: unknown): Extract<ChildNews, { kind: 'log' }>['level'] {
-  return level === 'debug' || level === 'info' || level === 'warn' ? level : 'error';
 }

@@ -5,7 +5,6 @@ import { dirname } from 'node:path';
 import { type DestinationStream, pino } from 'pino';
 import type { CliContext } from './context.ts';
 import { refuseOwnFileAsLog } from './files.ts';
-import { logToParent } from './job-child.ts';
 import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { explainFileError, isCutOff, makeFolder, refusePlanted } from '../model/files.ts';
@@ -15,6 +14,7 @@ import { harmless } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 import type { Surroundings } from '../settings/settings.ts';
+import type { ChildNews } from '../worker/run-job.ts';
 
 /**
  * Opens the file for appending. Throws a FileError. Later failures do not end the run, since a disk may be full for a while: each
@@ -166,4 +166,20 @@ function harmlessLine(line: string): string {
       ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [harmless(name), inner]))
       : clean(value);
   return `${JSON.stringify(JSON.parse(line, (_, value: unknown) => named(value)))}\n`;
+}
+
+/** Returns the destination of a log that the parent writes: pino makes the lines, and has removed secrets from them. */
+function logToParent(send: (news: ChildNews) => void): { write: (line: string) => void } {
+  return {
+    write: (line) => {
+      const entry: unknown = JSON.parse(line);
+      if (!isRecord(entry)) return;
+      const { level, msg, time: _time, ...fields } = entry;
+      send({ kind: 'log', level: levelOf(level), message: String(msg), fields });
+    },
+  };
+}
+
+function levelOf(level: unknown): Extract<ChildNews, { kind: 'log' }>['level'] {
+  return level === 'debug' || level === 'info' || level === 'warn' ? level : 'error';
 }

@@ -12,6 +12,9 @@ export const commandFile = fileURLToPath(new URL('src/admin-mirror.js', root));
 /** In a clone, the command is not in the PATH. */
 export const commandName = root.pathname.includes('/node_modules/') ? 'admin-mirror' : 'npx admin-mirror';
 
+/** The one word of a child's command line: it gets its job as data (src/worker/run-job.ts). */
+export const childWord = '_job';
+
 let versionRead: string | undefined;
 
 /** Returns the version from package.json, which is read once. */

@@ -10,12 +10,9 @@ import type { Actor } from '../model/actor.ts';
 import { messageOf, OperatorError } from '../model/errors.ts';
 import type { CommandCall } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
-import { commandFile } from '../model/program.ts';
+import { childWord, commandFile } from '../model/program.ts';
 import { secondMs } from '../model/time.ts';
 import type { RunOutcome } from './store/port.ts';
-
-/** The one word of a child's command line. */
-export const childWord = '_job';
 
 /** Settings for a child, as src/settings/passed.ts makes them: nothing here reads them. */
 export interface GivenData {

@@ -1,9 +1,11 @@
 /** `store copy`: copies journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
 import { type Command, Option } from 'commander';
+import { cancelMove, moveStore } from '../journal/move-store.ts';
+import { type MoveDirection, openMove } from '../journal/open-move.ts';
 import { counted } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
-import { cancelMove, moveStore } from '../worker/move-store.ts';
-import { type MoveDirection, openMove } from '../worker/open-move.ts';
+import { workerFileOf } from '../worker/open-store.ts';
+import { workerToMove } from '../worker/store/sqlite.ts';
 import type { CliContext } from './context.ts';
 import { printNote, printResult } from './output.ts';
 
@@ -41,7 +43,9 @@ Examples:
 }
 
 async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
-  const { source, target } = await openMove(context.settings(), to, systemClock, context.releases);
+  const settings = context.settings();
+  const worker = workerToMove(workerFileOf(settings.store.mirror), systemClock);
+  const { source, target } = await openMove(settings, to, worker, systemClock, context.releases);
   if (cancel) {
     await cancelMove(source, target);
     const document = { cancelled: true, in_use: source.name };

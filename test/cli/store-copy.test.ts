@@ -6,13 +6,13 @@ import SqliteDatabase from 'better-sqlite3';
 import type { KyselyPlugin } from 'kysely';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../support/journal-file.ts';
+import { cancelMove, moveStore, type StoreSide } from '../../src/journal/move-store.ts';
+import { type MoveDirection, openMove } from '../../src/journal/open-move.ts';
 import { openJournal as openShared } from '../../src/journal/open.ts';
 import { Releases } from '../../src/model/releases.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
-import { cancelMove, moveStore, type StoreSide } from '../../src/worker/move-store.ts';
-import { type MoveDirection, openMove } from '../../src/worker/open-move.ts';
-import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
+import { openWorkerStore, workerToMove } from '../../src/worker/store/sqlite.ts';
 import { bulkWorld, creditFile, made } from '../support/bulk-cli.ts';
 import { anna, newBatch, newIntent } from '../support/journal.ts';
 import { newAccount, newPeople } from '../support/people.ts';
@@ -72,7 +72,8 @@ async function usedFolder() {
   const sides = async (to: MoveDirection) => {
     const releases = new Releases();
     onTestFinished(() => releases.close());
-    return openMove(settings, to, systemClock, releases);
+    const worker = workerToMove(join(folder, 'data/mirror.worker.db'), systemClock);
+    return openMove(settings, to, worker, systemClock, releases);
   };
   return {
     folder,

@@ -1,5 +1,6 @@
 /** The worker's store in a separate SQLite file beside the mirror: it exists before the mirror does, and survives a new mirror. */
 import type { Database } from 'better-sqlite3';
+import type { WorkerToMove } from '../../journal/open-move.ts';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/files.ts';
 import { type Clock, systemClock } from '../../model/time.ts';
@@ -85,11 +86,17 @@ export function openWorkerStoreForReading(file: string, clock: Clock = systemClo
   return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock));
 }
 
-/** The worker's file for a move; created if it does not exist. Throws a FileError. The caller closes it. */
-export function openWorkerBackend(file: string, clock: Clock) {
-  const database = openForWriting(workerKind, file, pragmas);
-  const names = database.prepare<[], string>('SELECT name FROM worker_locks').pluck();
-  return { ...backendOf(database, file, clock), lockNames: () => names.all() };
+/** Returns what a move of the whole store takes along from the worker. Opening throws a FileError. */
+export function workerToMove(file: string, clock: Clock): WorkerToMove {
+  return {
+    kind: workerKind,
+    file,
+    open: () => {
+      const database = openForWriting(workerKind, file, pragmas);
+      const names = database.prepare<[], string>('SELECT name FROM worker_locks').pluck();
+      return { ...backendOf(database, file, clock), lockNames: () => names.all() };
+    },
+  };
 }
 
 function backendOf(database: Database, file: string, clock: Clock): WorkerBackend {

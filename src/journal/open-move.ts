@@ -1,25 +1,43 @@
-/** Opens the two sides of a move from the settings. */
+/** Opens the two sides of a move from the settings. The worker's tables move along: its room opens them, for whoever calls this. */
 import { existsSync } from 'node:fs';
-import { sql } from 'kysely';
-import { openBackend } from '../journal/open.ts';
-import { journalKind } from '../journal/schema.ts';
+import { type Dialect, sql } from 'kysely';
 import { databaseText, type SharedStore } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/server.ts';
+import type { FileKind } from '../store/file-kind.ts';
 import { tablesOver } from '../store/kysely-sqlite.ts';
-import type { LockOwner } from '../store/lock.ts';
+import type { LockOwner, StoreLocks } from '../store/lock.ts';
 import { makeShared, openShared } from '../store/postgres-schema.ts';
 import type { StoreSide, StoreTables } from './move-store.ts';
-import { workerFileOf } from './open-store.ts';
-import { openWorkerBackend, workerKind } from './store/sqlite.ts';
+import { openBackend } from './open.ts';
+import { journalKind } from './schema.ts';
 
 export type MoveDirection = 'shared' | 'files';
 
+/** What the worker keeps, and its file, which the worker's room opens. */
+export interface WorkerToMove {
+  readonly kind: FileKind;
+  readonly file: string;
+  /** Makes the file if there is none. */
+  readonly open: () => {
+    readonly dialect: Dialect;
+    readonly locks: StoreLocks;
+    readonly lockNames: () => readonly string[];
+    readonly close: () => Promise<void> | void;
+  };
+}
+
 /** Opens both sides; creates what does not exist. Throws an OperatorError. */
-export async function openMove(settings: Settings, to: MoveDirection, clock: Clock, releases: Releases) {
+export async function openMove(
+  settings: Settings,
+  to: MoveDirection,
+  worker: WorkerToMove,
+  clock: Clock,
+  releases: Releases,
+): Promise<{ readonly source: StoreSide; readonly target: StoreSide }> {
   const store = sharedStoreOf(settings);
   if (store === undefined) {
     throw new UsageError('store.shared is not set: there is no shared store to copy to or from', {
@@ -30,16 +48,20 @@ export async function openMove(settings: Settings, to: MoveDirection, clock: Clo
   if (to === 'shared' && !existsSync(journal)) {
     throw new UsageError(`there is nothing to move: no journal at ${journal}`);
   }
-  const shared = releases.add(await openSharedSide(store));
-  const files = releases.add(openFiles(settings, to === 'files', clock));
+  const shared = releases.add(await openSharedSide(store, worker.kind));
+  const files = releases.add(openFiles(journal, worker, to === 'files', clock));
   return to === 'shared' ? { source: files, target: shared } : { source: shared, target: files };
 }
 
 /** @param createsWorker whether to create the worker's file if it does not exist */
-function openFiles(settings: Settings, createsWorker: boolean, clock: Clock): StoreSide {
-  const file = workerFileOf(settings.store.mirror);
-  const backend = openBackend(settings.store.journal, clock);
-  const worker = createsWorker || existsSync(file) ? openWorkerBackend(file, clock) : undefined;
+function openFiles(
+  file: string,
+  { file: workerFile, open }: WorkerToMove,
+  createsWorker: boolean,
+  clock: Clock,
+): StoreSide {
+  const backend = openBackend(file, clock);
+  const worker = createsWorker || existsSync(workerFile) ? open() : undefined;
   const journal = tablesOver<StoreTables>(backend.dialect);
   const workerDb = worker && tablesOver<StoreTables>(worker.dialect);
   return {
@@ -62,7 +84,7 @@ function openFiles(settings: Settings, createsWorker: boolean, clock: Clock): St
   };
 }
 
-async function openSharedSide(store: SharedStore): Promise<StoreSide> {
+async function openSharedSide(store: SharedStore, workerKind: FileKind): Promise<StoreSide> {
   const database = await openShared(store, journalKind);
   await makeShared(database, workerKind);
   const db = tablesOver<StoreTables>(database.dialect);

@@ -4,10 +4,10 @@
  * Section "The shared store" of docs/architecture.md.
  */
 import { type Kysely, sql } from 'kysely';
-import { appendSteps, type Head, headOf, identityOf } from '../journal/chain.ts';
-import { movedTo } from '../journal/database.ts';
-import { chunksOf, type JournalTables } from '../journal/tables.ts';
-import { verifyChain } from '../journal/verify-chain.ts';
+import { appendSteps, type Head, headOf, identityOf } from './chain.ts';
+import { movedTo } from './database.ts';
+import { chunksOf, type JournalTables } from './tables.ts';
+import { verifyChain } from './verify-chain.ts';
 import type { Actor } from '../model/actor.ts';
 import { FileError, LockHeldError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -20,7 +20,7 @@ export interface StoreSide {
   /** `the journal data/journal.db`, for messages. */
   readonly name: string;
   readonly journal: Database;
-  /** The same as `journal` if one database holds all tables; undefined if the worker has no tables. */
+  /** The tables of the worker. The same as `journal` if one database holds all; undefined if the worker has none. */
   readonly worker: Database | undefined;
   readonly owners: () => Promise<LockOwner[]>;
   /** Makes the database continue its generated numbers after the highest one of the column. */

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type * as NodeCron from 'node-cron';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
 import { isTimeZone, timeZoneNames, wallText } from '../../src/model/job.ts';
 import { occurrencesOf } from '../../src/worker/decide.ts';
@@ -148,6 +148,28 @@ test('node-cron has the same times, except on days when clocks change', () => {
     }
     void task.destroy();
   }
+});
+
+test('node-cron leaves out a night when clocks are set forward, and an hour when they are set back', () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { createTask } = createRequire(import.meta.url)('node-cron') as typeof NodeCron;
+  const first = (cron: string, now: string) => {
+    vi.setSystemTime(now);
+    const task = createTask(cron, () => {}, { timezone: 'Europe/Berlin' });
+    const [next] = task.getNextRuns(1);
+    void task.destroy();
+    const [own] = occurrencesOf({ cron, timezone: 'Europe/Berlin' }).after(Date.parse(now));
+    return { nodeCron: next?.toISOString(), own: own === undefined ? undefined : new Date(own).toISOString() };
+  };
+  expect(first('30 2 * * *', '2026-03-28T12:00:00Z')).toEqual({
+    nodeCron: '2026-03-30T00:30:00.000Z',
+    own: '2026-03-29T01:30:00.000Z',
+  });
+  expect(first('*/30 * * * *', '2026-10-24T23:45:00Z')).toEqual({
+    nodeCron: '2026-10-25T01:00:00.000Z',
+    own: '2026-10-25T00:00:00.000Z',
+  });
 });
 
 test('a time zone is valid if it has an IANA name', () => {

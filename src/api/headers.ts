@@ -82,7 +82,7 @@ export function requestedWaitOf(headers: HttpHeaders, now: number): number | und
   return retryAfterOf(headers, now) ?? waitIn(headers, 'x-ratelimit-reset', now);
 }
 
-export interface RateHeaders {
+interface RateHeaders {
   readonly limit?: number;
   readonly remaining?: number;
   readonly resetInMs?: number;

@@ -26,7 +26,7 @@ const fewRows = 10;
 const sampleSize = 20;
 
 /** Suspicions that the brake holds, and why. */
-export interface Held {
+interface Held {
   readonly held: readonly Suspicion[];
   readonly problem: string;
 }

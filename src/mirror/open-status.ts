@@ -133,7 +133,7 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
 }
 
 /** Returns the stored capabilities of the resource's list; null if it was never measured. */
-export function capabilityStatus(store: Pick<MirrorStore, 'capability'>, resource: ResourceName) {
+function capabilityStatus(store: Pick<MirrorStore, 'capability'>, resource: ResourceName) {
   const stored = storedProfile(store, resource);
   return stored === undefined ? null : describeProfile(stored.profile, stored.measuredAt);
 }

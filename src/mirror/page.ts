@@ -33,7 +33,7 @@ import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced, replacedIn } from './store/page-rows.ts';
 
 /** A page that came before. */
-export type KnownPage = RememberedPage;
+type KnownPage = RememberedPage;
 
 /** What to take from a page besides the ids of its records. */
 export interface PageWanted {
@@ -198,7 +198,7 @@ function* documentedRecords(expression: RegExp, body: Buffer, start: number) {
  * Reads the page from the body; undefined if its records are not as documented. Nulls where none may be are reported, not
  * refused.
  */
-export function servedPage(resource: ResourceName, body: Buffer): ServedPage | undefined {
+function servedPage(resource: ResourceName, body: Buffer): ServedPage | undefined {
   const expression = expressions.get(resource);
   const [before] = beforeRecords.exec(body.toString('utf8', 0, pieceBytes)) ?? [];
   if (expression === undefined || before === undefined || body.includes(replaced)) return undefined;

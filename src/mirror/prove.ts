@@ -13,7 +13,7 @@ import type { Allowance } from './run-bounds.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { cutOut, isOpen, pagesOf } from './windows.ts';
 
-export interface Proof {
+interface Proof {
   /** The server's total, requested after everything else. */
   readonly total: number;
   /** Why the resource is not proven; null if it is. */

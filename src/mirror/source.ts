@@ -17,7 +17,7 @@ import type { RequestGate } from './run-bounds.ts';
 import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
 import { type Extent, requestedRange, strayIn } from './windows.ts';
 
-export interface PageRequest {
+interface PageRequest {
   readonly page: number;
   readonly paginate: number;
   /** The days as the server reads them; null for records of all times. */

@@ -40,7 +40,6 @@ describe('init without a terminal', () => {
     expect(code).toBe(0);
     const answer = JSON.parse(stdout) as {
       written: boolean;
-      receipt_key: string;
       checks: readonly { name: string; state: string }[];
     };
     expect(answer).toMatchObject({ written: true, config: configFile, profile: null, key_file: 'secrets/key' });

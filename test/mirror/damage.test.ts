@@ -111,6 +111,30 @@ describe('100 rows that were damaged outside the program', () => {
   );
 });
 
+test.each(sample([0, 1, 2], 2))(
+  'cells that another program alters during a sync, after %i syncs, are repaired by the next two',
+  async (earlier) => {
+    for (const moment of [1, 4, 9]) {
+      const sandbox = await startSandbox({ users: 200 });
+      const file = `${temporaryFolder()}/mirror.db`;
+      for (let run = 0; run < earlier; run += 1) await sync(sandbox, file, shape);
+      let pages = 0;
+      const alter = ({ kind }: SyncEvent) => {
+        if (kind === 'page') pages += 1;
+        if (kind !== 'page' || pages !== moment) return;
+        const other = new SqliteDatabase(file);
+        other.exec("UPDATE users SET first_name = 'Altered' WHERE id % 3 = 0");
+        other.close();
+      };
+      await sync(sandbox, file, { ...shape, concurrency: 1, onEvent: alter });
+      expect(pages).toBeGreaterThanOrEqual(moment);
+      await sync(sandbox, file, shape);
+      expect((await sync(sandbox, file, shape)).report.status).toBe('complete');
+      expectMirrored(sandbox, file, ['users']);
+    }
+  },
+);
+
 /** A mirror with one wrong row that nothing shows: the remembered pages match it. */
 async function wrongUnseen() {
   const { sandbox, file } = await mirrored();

@@ -8,8 +8,8 @@ import { counted } from '../model/text.ts';
 import { secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 
-/** What became of the records of a page. */
-interface WrittenPage {
+/** What became of the records of one page or several. */
+export interface WrittenPage {
   /** Records without a usable id, or of another resource. */
   readonly unusable: number;
   /** Ids under which another record came before. */

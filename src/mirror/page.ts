@@ -32,13 +32,10 @@ import { relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced, replacedIn } from './store/page-rows.ts';
 
-/** A page that came before. */
-type KnownPage = RememberedPage;
-
 /** What to take from a page besides the ids of its records. */
 export interface PageWanted {
   /** The page as it came last. If it has the same bytes, it is not parsed again. */
-  readonly known?: KnownPage | null | undefined;
+  readonly known?: RememberedPage | null | undefined;
   /** Make rows of the records with these creation times, one set for each of these tests. */
   readonly rowsOf?: readonly ((createdAt: unknown) => boolean)[];
   /** Never make rows of these records. */
@@ -322,7 +319,7 @@ function endOfRecord(text: string): number | undefined {
  * Reads only those records of a page whose bytes are others than when the page came last. Undefined if that cannot be told, or if
  * the page has records of other windows.
  */
-function changesOf(response: HttpResponse, task: PageTask, known: KnownPage): ReadPage | undefined {
+function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage): ReadPage | undefined {
   const { resource, relations, keptOut, field, rowsOf = [] } = task;
   const [isMeant] = rowsOf;
   if (

@@ -5,6 +5,7 @@ import type { DayRange } from '../../model/era.ts';
 import { version } from '../../model/program.ts';
 import type { RecordKey } from '../../model/records.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
+import type { WrittenPage } from '../judge.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage, noRows } from '../page.ts';
 import type { MirrorStore } from './mirror-store.ts';
 
@@ -20,14 +21,7 @@ function keyOf({ page, paginate, range }: PagePlace): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page, version()].join(' ');
 }
 
-interface Written {
-  /** Records without a usable id, or of another resource. */
-  readonly unusable: number;
-  /** Ids under which another record came before. */
-  readonly duplicateIds: readonly RecordKey[];
-}
-
-const nothing: Written = { unusable: 0, duplicateIds: [] };
+const nothing: WrittenPage = { unusable: 0, duplicateIds: [] };
 
 /** Pages are written together: a commit for each costs more than reading it, and in ascending order they are appended. */
 const pagesPerCommit = 8;
@@ -100,7 +94,7 @@ export class WalkWriter {
   /**
    * Writes a page, at once or with the next ones. Returns null if rows of it were altered: it must be read again, and compared.
    */
-  write(place: PagePlace, page: MirrorPage): Written | null {
+  write(place: PagePlace, page: MirrorPage): WrittenPage | null {
     if (page.parts === undefined && !this.remembers) {
       this.#held.push({ place, page });
       return this.#held.length < pagesPerCommit ? nothing : this.#writeHeld();
@@ -122,7 +116,7 @@ export class WalkWriter {
     this.#written.clear();
   }
 
-  #writeKnown(place: PagePlace, page: MirrorPage, known: RememberedPage): Written | null {
+  #writeKnown(place: PagePlace, page: MirrorPage, known: RememberedPage): WrittenPage | null {
     if (page.recalled !== undefined) {
       // Outside of the transaction: what is changed by hand later no longer fits the checksum, which stays.
       if (!this.#store.fitsRows(this.#window, known)) return null;
@@ -141,13 +135,11 @@ export class WalkWriter {
     return written;
   }
 
-  #writeWhole(place: PagePlace, page: MirrorPage): Written {
+  #writeWhole(place: PagePlace, page: MirrorPage): WrittenPage {
     const parts = page.parts ?? [page];
     const ids = this.remembers && page.parts === undefined ? { ids: idsOn(page) } : {};
     const pages = parts.map((part) => ({ rows: part.rows[0] ?? noRows(), received: entriesOn(part).length, ...ids }));
-    const written = this.#store
-      .recordPages(this.#run, this.#window, pages, this.#written)
-      .filter((each) => each !== null);
+    const written = this.#record(pages);
     const isAsRead = written.every(({ inserted, updated }) => inserted + updated === 0);
     if (page.parts === undefined && this.#untouched(place)?.hash === page.hash && !isAsRead) this.#altered = true;
     const owned = pages.reduce((sum, { rows }) => sum + rows.ids.length + rows.unusable + rows.keptOut.length, 0);
@@ -156,18 +148,22 @@ export class WalkWriter {
     return together(written);
   }
 
-  #writeHeld(): Written {
+  /** Writes pages that are not compared with what was remembered, so each of them is written. */
+  #record(pages: Parameters<MirrorStore['recordPages']>[2]) {
+    const written = this.#store.recordPages(this.#run, this.#window, pages, this.#written);
+    return written.filter((each) => each !== null);
+  }
+
+  #writeHeld(): WrittenPage {
     const held = this.#held.splice(0).toReversed();
     const pages = held.map(({ page }) => ({ rows: page.rows[0] ?? noRows(), received: entriesOn(page).length }));
-    const written = this.#store
-      .recordPages(this.#run, this.#window, pages, this.#written)
-      .filter((each) => each !== null);
+    const written = this.#record(pages);
     for (const { page } of held) for (const id of idsOn(page)) this.#written.add(id);
     return together(written);
   }
 
   /** Writes what is held. Returns what could not be stored. */
-  flush(): Written {
+  flush(): WrittenPage {
     this.#countSame();
     return this.#held.length === 0 ? nothing : this.#writeHeld();
   }
@@ -216,7 +212,7 @@ export class WalkWriter {
   }
 }
 
-function together(written: readonly Written[]): Written {
+function together(written: readonly WrittenPage[]): WrittenPage {
   return {
     unusable: written.reduce((sum, { unusable }) => sum + unusable, 0),
     duplicateIds: written.flatMap(({ duplicateIds }) => duplicateIds),

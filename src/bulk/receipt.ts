@@ -1,7 +1,7 @@
 /**
  * A receipt: a document that says what became of a batch, who did it and what proves it. It is JSON, or a self-contained HTML
  * page without scripts for people and printers. It is written row by row, so that its size does not matter. Section
- * "Receipts" of docs/architecture.md.
+ * "The chain" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';

@@ -105,6 +105,7 @@ test.each(['/panel', '/panel/', '/a/b'])('the path %s of the base address preced
   expect(http.address).toBe(`${server.url}${trimmed}`);
 });
 
+// proves: redirect
 test('a redirect is returned and not followed', async () => {
   const other = await startPlainServer((_, response) => response.end('{}'));
   const server = await startPlainServer((_, response) => response.writeHead(302, { location: other.url }).end());

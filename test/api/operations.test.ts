@@ -69,6 +69,7 @@ describe('the fourteen operations', () => {
     expect(operations.map(({ name }) => name).filter((name) => !used.has(name))).toEqual([]);
   });
 
+  // proves: exact-amounts
   test('send amounts exactly, and only fields that were given', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, { ok: true }));
     const client = clientOf(server.url);
@@ -281,6 +282,7 @@ test('a read with nothing listening fails within 30 s by default, and says what 
 describe('a write', () => {
   const send = (client: Client) => client.updateUser(7, { first_name: 'Ada' });
 
+  // proves: sent-once
   test('is never retried by the transport', async () => {
     const faults: Answerer[] = [
       (_, response) => response.destroy(),

@@ -37,6 +37,7 @@ async function undo(journal: Journal, client: Client, batch: Batch): Promise<Bat
 }
 
 describe('results', () => {
+  // proves: results
   test('have each row of the file once, in its columns and order, with matching counts and hashes', async () => {
     const { sandbox, client, journal } = await world({ negative_balance: 'refused' });
     const users = Array.from({ length: 6 }, () => newUser(sandbox, 100));
@@ -200,6 +201,7 @@ describe('a person', () => {
 });
 
 describe('undo', () => {
+  // proves: taken-back-once
   test('reverses each applied row once, the last one first', async () => {
     const { sandbox, client, journal } = await world();
     const [a, b] = [newUser(sandbox, 100), newUser(sandbox, 50)];

@@ -195,6 +195,7 @@ async function tried(path: string, situation: (world: World, batch: string) => P
 
 const cases = matrix(Object.keys(situations), Object.keys(paths));
 
+// proves: no-way-around
 test.each(sample(cases, 12))('with %s no request is sent by %s', async (situation, path) => {
   expect(await tried(path, situations[situation] ?? (async () => {}))).toEqual({ sent: 0, problems: [] });
 });

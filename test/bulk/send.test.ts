@@ -111,6 +111,7 @@ describe('a batch without faults', () => {
     }
   });
 
+  // proves: recorded-first
   test('records each row as sending, with balance and body, before its request is sent', async () => {
     const { sandbox, journal, client, batch } = await planned({ users: 2 });
     const seen: unknown[] = [];
@@ -673,6 +674,7 @@ describe('a balance that others change at any step', () => {
     faults.map((fault) => ({ behaviour, fault, name: JSON.stringify(behaviour) })),
   );
 
+  // proves: evidence
   test.each(sample(all, 3))('is always accounted for: $name, $fault', async ({ behaviour, fault }) => {
     const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
     const client = bulkClient(sandbox);

@@ -21,6 +21,7 @@ const twice = { kind: 'over_applied', evidence: 'token', after: '10.00', note: '
 const early: Circumstances = { state: 'unknown', response: 'lost', waited: false, agreed: false, mayRepeat: false };
 const final: Circumstances = { ...early, waited: true, agreed: true };
 
+// proves: time-to-be-made
 describe('a row', () => {
   const cases: readonly (readonly [string, Judgement, Circumstances, string])[] = [
     ['that was made is applied', applied, early, 'applied'],

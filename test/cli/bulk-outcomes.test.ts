@@ -173,6 +173,7 @@ test('a row that was made twice stops its batch and all others until a person ha
 });
 
 describe('a user', () => {
+  // proves: same-person
   test('with an id that went to somebody else between plan and apply is not paid', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const user = newUser(sandbox, 10);
@@ -220,6 +221,7 @@ describe('limits', () => {
     expect([code, stderr, made(sandbox)]).toEqual([2, expect.stringMatching(words), 0]);
   });
 
+  // proves: bounds
   test('per day cover all batches, and plan warns of them', async () => {
     const world = await bulkWorld();
     const { sandbox, bulk, environment } = world;

@@ -83,6 +83,7 @@ const harms: readonly (readonly [string, (days: TwoDays) => Promise<void> | void
 ];
 
 describe('a journal', () => {
+  // proves: newest-journal
   test.each(harms)(
     '%s sends nothing until --adopt has recorded what it lacks, and then refuses the same file',
     async (_, harm) => {

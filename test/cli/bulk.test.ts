@@ -112,6 +112,7 @@ describe('bulk apply', () => {
     expect(made(sandbox)).toBe(2);
   });
 
+  // proves: as-approved
   test("refuses a changed file, another server and another user's key", async () => {
     const { sandbox, bulk, batch, hash, write, environment, folder } = await plannedBatch();
     const other = await startSandbox({ users: 5, emails: 5 });
@@ -150,6 +151,7 @@ describe('bulk apply', () => {
     expect(made(sandbox)).toBe(4);
   });
 
+  // proves: unknown-is-8
   test('ends with 8 like status and results while an outcome is unknown, until resume settles it', async () => {
     const { sandbox, bulk, users, batch, hash, folder } = await plannedBatch({ late_commit_ms: 60_000 });
     sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${users[1]}/` } });

@@ -88,6 +88,7 @@ describe('people', () => {
     expect(statSync(join(folder, 'data/journal.db')).mode & 0o777).toBe(0o600);
   });
 
+  // proves: password-input
   test(
     'asks for a password twice on a terminal, shows nothing of it, and lets it be corrected',
     { tags: 'full' },

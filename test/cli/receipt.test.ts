@@ -108,6 +108,7 @@ describe('A receipt', () => {
     }
   });
 
+  // proves: receipt-scripts
   test('as a page has no scripts and no external content, and escapes text from others', async () => {
     const { receipt, batch } = await sentBatch();
     const page = readFileSync(await receipt('r.html'), 'utf8');

@@ -333,6 +333,7 @@ describe('a write', () => {
     ['create', '--first-name', 'A', '--last-name', 'B', '--username', 'ab', '--email', 'a@b.test'],
   ];
 
+  // proves: yes
   test.each(asking.map((argv) => [argv]))('without a terminal is not sent unless --yes is given: %j', async (argv) => {
     const sandbox = await startSandbox();
     const { code, stderr } = await invoke(sandbox, ['users', ...argv]);

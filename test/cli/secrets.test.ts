@@ -58,6 +58,7 @@ async function run(argv: readonly string[], url: string, more: readonly string[]
 
 describe('with a server that echoes everything', () => {
   describe.each(Object.entries(commands))('%s', (_, argv) => {
+    // proves: secrets
     test.each(echoManners)('prints no secret if the server %s', async (manner) => {
       const { url } = await startEchoingServer(manner);
       const plain = await run(argv, url, ['--verbose'], 'debug');
@@ -139,6 +140,7 @@ describe('an address with a user and a password in it', () => {
   const address = 'https://ann:s3cr3t-Pw/9@panel.example.com?api_key=s3cr3t-Pw/9';
   const commands = [['sync'], ['doctor'], ['config'], ['config', '--json'], ['status', '--verbose'], ['users', 'list']];
 
+  // proves: address-password
   test.each(commands)('is refused by %s %s without showing either', async (...argv) => {
     const folder = temporaryFolder();
     const config = join(folder, 'config.yaml');

@@ -255,6 +255,7 @@ describe('status --check', () => {
     expect(shown.stdout).toMatch(/\n {2}tables {2}killed\n/);
   });
 
+  // proves: status-check
   test('ends with 5 if windows are unsettled, once per reason', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();

@@ -149,6 +149,7 @@ function heldAt(side: StoreSide, pattern: RegExp) {
 }
 
 describe('store copy', () => {
+  // proves: moved-journal
   test('moves every row to the database and back, with the chain, and leaves only one of them in use', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');

@@ -75,6 +75,7 @@ const needed = ({ registeredArguments }: Command): string[] =>
 const untouched = { color: true };
 
 describe('text that looks like an option arrives as text', () => {
+  // proves: typed-options
   test.each(leaves.map(({ path, command }) => [path.join(' '), path, command] as const))(
     'after each flag, and as each argument, of `%s`',
     async (name, path, command) => {

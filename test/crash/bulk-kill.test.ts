@@ -118,6 +118,7 @@ async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: numbe
 const atOnce = 2;
 
 describe('a batch whose process is killed at any moment', () => {
+  // proves: killed-batch
   test.each(sample(scenarios, 1))('is accounted for if $name', { timeout: 120_000 }, async (scenario) => {
     const sandbox = await startSandbox({
       users: 5,

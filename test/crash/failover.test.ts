@@ -104,6 +104,7 @@ async function startChild({ sandbox, store, database, batch }: Planned, pauseAt:
 }
 
 describe('a sender', () => {
+  // proves: failover
   test('that is paused for longer than its lock at any moment pays nothing twice, and no made row counts as not applied', async () => {
     const first = await planned();
     const { names, end } = await (await startChild(first, 0)).ended;

@@ -33,6 +33,7 @@ async function killAfter(requests: number, sandbox: Sandbox, file: string, folde
 }
 
 // One seed per test. The moments are spread over a whole run, including the first contact.
+// proves: killed-sync
 test.each(sample([1, 2], 1))(
   'a sync that is killed repeatedly and run again ends equal to the server (%i)',
   async (seed) => {

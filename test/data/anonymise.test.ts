@@ -77,6 +77,7 @@ function snapshot(folder: string, copy: string, ...args: string[]) {
 }
 
 describe('an anonymised snapshot', () => {
+  // proves: anonymised
   test(
     'contains no byte of a name, address or message, and all data that is not personal',
     { timeout: 60_000 },

@@ -71,6 +71,7 @@ describe('rows of CSV', () => {
 });
 
 describe('a line of CSV', () => {
+  // proves: formulas
   test.each<[string, Cell[], string]>([
     ['null is nothing, empty text is ""', [null, '', null], ',"",\n'],
     ['quotes are doubled', ['Mary "Mae"'], '"Mary ""Mae"""\n'],

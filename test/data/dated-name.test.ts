@@ -40,6 +40,7 @@ describe('keepNewest', () => {
     return folder;
   }
 
+  // proves: keep
   test('removes older files that match the pattern, and nothing else', async () => {
     const made = ['users-2026-03-08.csv', 'users-2026-03-09.csv', 'users-2026-03-10.csv', 'users-2026-03-11.csv'];
     const others = ['users.csv', 'users-2026-03-01.csv.bak', 'users-2026-13-01.csv', 'xusers-2026-03-01.csv'];

@@ -198,6 +198,7 @@ describe('an export of a large table', () => {
     },
   );
 
+  // proves: one-state
   test('shows a single state, whatever is committed meanwhile', { tags: 'full' }, async () => {
     const file = largeMirror();
     const store = openStore(file);

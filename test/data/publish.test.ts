@@ -75,6 +75,7 @@ function changed(file: string, sql: string): void {
   mirror.close();
 }
 
+// proves: published
 test('a mirror is published whole, then by changes, and restored exactly', async () => {
   const { sandbox, file, next } = await mirrored();
   const destination = destinationIn(await temporaryDatabase());
@@ -122,6 +123,7 @@ test('the runs of a restored mirror keep their order', async () => {
   expect(runsOf(copy)).toEqual(runsOf(file));
 });
 
+// proves: publish-reader
 test('published columns have types and comments, and the reader can only read', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();

@@ -45,6 +45,7 @@ describe('a query', () => {
     expect(all(snapshot, 'EXPLAIN SELECT 1').length).toBeGreaterThan(0);
   });
 
+  // proves: queries-read
   test.each([
     ['DELETE FROM users', 'begins with DELETE'],
     ['DELETE FROM users RETURNING id', 'begins with DELETE'],

@@ -1,13 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  documentNames,
-  filesUnder,
-  headingsOf,
-  sectionOf,
-  tableRows,
-  testsNamedIn,
-  textOf,
-} from '../support/documents.ts';
+import { documentNames, filesUnder, headingsOf, sectionOf, textOf } from '../support/documents.ts';
 
 /** The words of a file in one line, without comment marks and line breaks. */
 function wordsOf(path: string): string {
@@ -67,39 +59,51 @@ describe('sections that the code refers to', () => {
   });
 });
 
-describe('the musts', () => {
-  const items = sectionOf('docs/architecture.md', 'The musts')
-    .split(/^\d+\. /m)
-    .slice(1)
-    .map((item) => item.replaceAll(/\s+/g, ' '));
+/** `// proves: paid-once` on the line before a test: the name, and where it stands. */
+interface Mark {
+  readonly name: string;
+  readonly place: string;
+  /** The first line of what it marks. */
+  readonly marked: string;
+}
 
-  test('are found', () => {
-    expect(items.length).toBeGreaterThan(10);
+const marks = filesUnder('test')
+  .filter((path) => path.endsWith('.ts') && !path.startsWith('test/docs/'))
+  .flatMap((path): Mark[] => {
+    const lines = textOf(path).split('\n');
+    return lines.flatMap((line, at) => {
+      const [, name] = /^\s*\/\/ proves: ([\w-]+)$/.exec(line) ?? [];
+      if (name === undefined) return [];
+      const marked = lines.slice(at + 1).find((each) => !each.includes('// proves: ')) ?? '';
+      return [{ name, place: `${path}:${at + 1}`, marked: marked.trim() }];
+    });
   });
 
-  test.each(items)('%s', (item) => {
-    const { named, missing } = testsNamedIn(item);
-    expect(named, 'names a test').toBeGreaterThan(0);
-    expect(missing).toEqual([]);
+const namesIn = (path: string, heading: string): string[] =>
+  [...sectionOf(path, heading).matchAll(/^\| `([\w-]+)` \||\| `([\w-]+)` \|$/gm)].map(([, first, last]) =>
+    String(first ?? last),
+  );
+
+describe('what must hold, and the threats', () => {
+  const musts = namesIn('docs/architecture.md', 'The musts');
+  const threats = namesIn('SECURITY.md', 'Threats');
+  const rows = sectionOf('SECURITY.md', 'Threats').match(/^\| (?!threat|---).*$/gm) ?? [];
+
+  test('each have exactly one test, and each mark is of one of them', () => {
+    expect(musts.length).toBeGreaterThan(40);
+    expect(musts.length).toBeLessThanOrEqual(60);
+    expect(threats).toHaveLength(rows.length);
+    expect(marks.map(({ name }) => name).sort()).toEqual([...new Set([...musts, ...threats])].sort());
   });
-});
 
-describe('each threat of SECURITY.md', () => {
-  const rows = sectionOf('SECURITY.md', 'Threats')
-    .split('\n')
-    .filter((line) => line.startsWith('| ') && !/^\| (?:threat|---)/.test(line));
-
-  test('is found in the table', () => {
-    expect(rows.length).toBeGreaterThan(15);
+  test('are marked at a test', () => {
+    expect(marks.filter(({ marked }) => !/^(?:test|describe)\b/.test(marked))).toEqual([]);
   });
 
-  test.each(rows)('names its test: %s', (row) => {
-    const { named, missing } = testsNamedIn(row);
-    expect(named).toBeGreaterThan(0);
-    expect(missing).toEqual([]);
+  test('are named in docs/proof.md as they are', () => {
+    const section = sectionOf('docs/proof.md', 'The claims of the README');
+    const named = [...section.matchAll(/^Musts: (.+)$/gm)].flatMap(([, names = '']) => names.match(/[\w-]+/g) ?? []);
+    expect(named.length).toBeGreaterThan(15);
+    expect(named.filter((name) => !musts.includes(name))).toEqual([]);
   });
-});
-
-test('the glossary has at most twenty entries', () => {
-  expect(tableRows(sectionOf('docs/architecture.md', 'Words')).length).toBeLessThanOrEqual(20);
 });

@@ -34,6 +34,7 @@ async function send(journal: Journal, row: number, batch = 'one'): Promise<boole
 /** @param open opens a new journal of the tested kind */
 export function journalContract(open: () => Promise<Opened>): void {
   describe('a row', () => {
+    // proves: one-open-row
     test('is the only open row of its user, in all batches', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7), newIntent(4, 8)]);
@@ -646,6 +647,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await journal.verifyChain(head?.hash)).toMatchObject({ status: 'whole', steps: steps + 1 });
     });
 
+    // proves: chain-forgets
     test('stays whole when a person is forgotten, and keeps no text or salt that confirms a guess', async () => {
       const { journal, bytesOf } = await usedJournal();
       const before = await journal.head();

@@ -191,6 +191,7 @@ async function missedOf(steps: number, tries: number): Promise<string[]> {
   return missed;
 }
 
+// proves: chain
 test('each of some random changes to a small journal is found', async () => {
   expect(await missedOf(120, 60)).toEqual([]);
 });

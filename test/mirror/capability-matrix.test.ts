@@ -104,6 +104,7 @@ describe('a first sync is complete and equal', () => {
   const all = matrix(pages, orders, ranges);
   const chosen = isSoak ? all : pairwise(all);
   describe.each(pages.map((each) => [nameOf(each), each] as const))('with %s', (_, page) => {
+    // proves: profile
     test.each(orders.map((each) => [nameOf(each), each] as const))(
       'and %s, whatever the ranges of days mean',
       async (_, order) => {

@@ -8,6 +8,7 @@ import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 // The sandbox sends its clock in `Date`, which is right here.
+// proves: clocks
 test.each([
   { wrongBy: 400 * dayMs, told: "this machine's clock is 576000 min ahead of the server's", heldBy: 400 * dayMs },
   { wrongBy: 3 * minuteMs, told: '3 min ahead of', heldBy: 3 * minuteMs },

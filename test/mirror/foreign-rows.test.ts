@@ -32,6 +32,7 @@ describe('a list that shows the records of another', () => {
     resourceNames.filter((other) => other !== name).map((other) => [name, other] as const),
   );
 
+  // proves: foreign-list
   test.each(pairs)('%s that show %s write nothing, and the run ends with 5', async (name, other) => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ lists_of: `${name}:${other}` });

@@ -82,6 +82,7 @@ test('a person is removed even if the disk is too full to overwrite what is left
 });
 
 describe('a person who is forgotten', () => {
+  // proves: forgotten
   test('leaves no byte in the files, then or after further syncs, and no text in the receipt', async () => {
     const { sandbox, file } = await mirrorWithPerson();
     expect(textsIn(file)).toEqual(personalTexts);

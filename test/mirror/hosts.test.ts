@@ -321,6 +321,7 @@ describe('a host that makes smaller pages than requested', () => {
 describe('a record that makes each of its pages fail', () => {
   const bad = [17, 301, 302, 640];
 
+  // proves: bad-record
   test('is the only one missing, and is named with its place and the words of the server', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { poisoned: 'users:301', page_breaks_how: 'says_so' } });
     const file = `${temporaryFolder()}/mirror.db`;

@@ -42,6 +42,7 @@ const deletedOf = ({ report }: Report) => Object.values(report.resources).map(({
 describe('lists that are empty for a while', () => {
   const shop = { users: 300, emails: 45, packages: 40, coupons: 30 } as const;
 
+  // proves: no-false-removal
   test.each(
     sample(
       [
@@ -344,6 +345,7 @@ describe('totals that count what no page shows', () => {
     },
   );
 
+  // proves: request-bound
   test.each(
     sample(
       [

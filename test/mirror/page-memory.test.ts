@@ -46,6 +46,7 @@ test('a page that comes again unchanged updates no row, and its records count as
   expect(before).toMatch(/./);
 });
 
+// proves: page-memory
 test('a record that changes and then changes back is followed each time', async () => {
   const { sandbox, file } = await readTwice();
   const id = rememberedId(file);

@@ -206,6 +206,7 @@ describe('the same server', () => {
 });
 
 describe('another server', () => {
+  // proves: same-server
   test('behind the same address and key is refused without any change, and accepted with --accept-new-server', async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8 });

@@ -33,6 +33,7 @@ async function begun() {
 }
 
 describe('a value that its column cannot hold', () => {
+  // proves: any-shape
   test.each(
     sample(
       [

@@ -139,6 +139,7 @@ describe('a server that is written to while it is read', () => {
     expectMirrored(sandbox, file);
   });
 
+  // proves: no-false-complete
   test.each(sample([1, 2, 3, 4], 2))(
     'hides no record if one is deleted at the front and one is added at the end after page %i',
     async (at) => {
@@ -187,6 +188,7 @@ describe('a server whose rules change', () => {
 });
 
 describe('a run that relies on ranges measured before', () => {
+  // proves: fresh-as-of
   test('calls nothing fresher before its sum is proven, even if it is stopped', async () => {
     const sandbox = await startSandbox({ emails: 0 });
     const { control } = sandbox;
@@ -215,6 +217,7 @@ describe('a run that relies on ranges measured before', () => {
 });
 
 describe('rows that would be removed', () => {
+  // proves: brake
   test('stay if too many would be removed at once, until that is allowed', async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
@@ -286,6 +289,7 @@ describe('a record of an unexpected shape', () => {
   });
 });
 
+// proves: one-writer
 test('another sync of the same mirror is refused, with the owner of the lock', async () => {
   const sandbox = await startSandbox(small);
   const file = `${temporaryFolder()}/mirror.db`;

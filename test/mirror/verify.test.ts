@@ -83,6 +83,7 @@ describe('a mirror that was just synced', () => {
     },
   );
 
+  // proves: verify-reads
   test('is not written to, and no lock is taken or waited for', async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.remove('users', 9);

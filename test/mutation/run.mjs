@@ -1,6 +1,6 @@
 /**
  * Mutation testing of what decides: each of these files is changed in one place at a time, and its tests must notice. Says
- * what they did not notice, and ends with 1 where `left.json` has no reason for it. The record is in docs/proof.md.
+ * what they did not notice, and ends with 1 where `left.json` has no reason for it.
  *
  * `npm run mutation` runs all, `npm run mutation -- src/mirror/plan.ts` one file. What was found of a file is kept in
  * `.found/`, so that a run goes on where the last one stopped and tries again only what changed.

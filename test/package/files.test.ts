@@ -31,6 +31,7 @@ function trackedFiles(): string[] {
   return stdout.split('\0').filter((path) => path !== '');
 }
 
+// proves: package-files
 test('the package has the tracked files of its folders, and nothing that lies beside them', () => {
   const folder = temporaryFolder();
   for (const name of [...parts, ...folders]) {

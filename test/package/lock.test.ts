@@ -18,6 +18,7 @@ const packagesOf = (lock: string) =>
   );
 const locked = new Map(packagesOf('package-lock.json'));
 
+// proves: pinned-packages
 test('every installed package is pinned by its hash', () => {
   const names = packagesOf('node_modules/.package-lock.json').map(([place]) => place);
   expect(names.length).toBeGreaterThan(100);

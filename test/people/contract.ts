@@ -233,6 +233,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       for (let each = 0; each < times; each += 1) await people.beginSignIn('anna');
     };
 
+    // proves: guessing
     test('is counted before the password is checked, and after the fifth each next one must wait longer', async () => {
       const { people, clock } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));

@@ -6,6 +6,7 @@ import { newAccount, newPeople, quickCost } from '../support/people.ts';
 const password = 'tulip-Anchor 9 rivers';
 
 describe('a password', () => {
+  // proves: scrypt
   test('is kept as a hash with its own salt and parameters that take 128 MiB for each check', async () => {
     const hash = await hashPassword(password);
     expect(hash).toMatch(/^\$scrypt\$ln=17,r=8,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
@@ -89,6 +90,7 @@ describe('signing in', () => {
     expect(await authenticate(people, ' ANNA', password, quickCost)).toMatchObject({ name: 'anna', roles: ['maker'] });
   });
 
+  // proves: which-accounts
   test('is refused in the same words for every reason, and the attempt counts', async () => {
     const people = await withAnna();
     await people.add(newAccount('bert', { password: await hashPassword(password, quickCost) }));

@@ -18,6 +18,7 @@ async function openedAt(file: string, clock: Clock): Promise<Opened> {
 describe('accounts in the SQLite file of the journal', () => {
   peopleContract((clock) => openedAt(`${temporaryFolder()}/journal.db`, clock));
 
+  // proves: forged-role
   test.each([
     ['roles that nobody gave', `UPDATE people_accounts SET roles = '["approver"]'`, 'account anna was altered'],
     ['a password that nobody set', `UPDATE people_accounts SET password = 'mine'`, 'account anna was altered'],

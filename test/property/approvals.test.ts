@@ -177,6 +177,7 @@ async function tried<T>(work: Promise<T>): Promise<T | undefined> {
 
 const done = async (work: Promise<void>): Promise<boolean> => (await tried(work.then(() => true))) === true;
 
+// proves: approval
 test(
   'nothing is sent without the approvals in force at that moment, whoever does what',
   { timeout: 300_000 },

@@ -95,6 +95,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
   consumer.expectEqual();
 }
 
+// proves: cursor
 test(
   'a consumer that follows the mirror by its cursor, and may stop anywhere, ends with the same rows and gets none twice',
   { timeout: 60_000 + runs * 3_000 },

@@ -98,6 +98,7 @@ describe('the history replays', () => {
     }
   }
 
+  // proves: history
   test('the table as it was at each sync, whatever was added, changed, deleted and restored', async () => {
     await fc.assert(
       fc.asyncProperty(syncs, fc.constantFrom([], ['updated_at', 'balance']), async (plan, historyIgnore) => {

@@ -79,6 +79,7 @@ const styles = {
   'point, with commas': (whole: string, cents: string) => `${grouped(whole, ',')}.${cents}`,
 } as const;
 
+// proves: amounts-not-guessed
 test('amounts that are all written in one style are read as meant, or asked about once, and never guessed', async () => {
   const folder = temporaryFolder();
   const options = { decimals: 2, allowForce: false };

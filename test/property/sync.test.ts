@@ -199,6 +199,7 @@ function expectTrue(
   }
 }
 
+// proves: equal-when-quiet
 test(
   'after any history of the server, its switches, faults and stops, one run on a quiet server makes the mirror equal',
   { timeout: 60_000 + runs * 3_000 },

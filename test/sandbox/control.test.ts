@@ -149,6 +149,7 @@ describe('the control routes', () => {
     ['from a page of another site', { authorization: `Bearer ${controlKey}`, host: 'rebound.example' }, 403],
     ['to another port', { authorization: `Bearer ${controlKey}`, host: '127.0.0.1:1' }, 403],
   ] as const;
+  // proves: sandbox-control
   test.each(refused)('refuse every call %s', async (_, headers, status) => {
     const sandbox = await startSandbox({ controlKey, key: 'key-of-the-api' });
     for (const name of Object.keys(sandbox.control)) {

@@ -49,6 +49,7 @@ describe('compiled code', () => {
   const run = (environment: Readonly<Record<string, string>>) =>
     spawnCli(['--version'], { folder: temporaryFolder(), environment: { NODE_COMPILE_CACHE: '', ...environment } });
 
+  // proves: planted-code
   test('is neither read from nor written to the folder for temporary files', async () => {
     const shared = temporaryFolder();
     const planted = foreignFolder(join(shared, 'node-compile-cache'));
@@ -100,6 +101,7 @@ describe('a rehearsal', () => {
     return { folder, db, argv: ['bulk', 'run', 'balance', 'rows.csv', '--rehearse', '--db', db] };
   }
 
+  // proves: rehearsal-users
   test('does not show its users to another process that finds its port', { tags: 'full' }, async () => {
     const { folder, db } = stage();
     const tries: Promise<{ path: string; status: number; text: string }>[] = [];
@@ -169,6 +171,7 @@ describe('settings', () => {
   }
   const read = (folder: string) => readSettings({ flags: [], environment: {}, folder });
 
+  // proves: others-config
   test.each([config, '.env'])('are not read from a file %s that others can write to', (name) => {
     const { folder, file } = stage(name);
     expect(read(folder).rest.api.baseUrl).toBe('https://evil.example');
@@ -220,6 +223,7 @@ describe('settings', () => {
     expect(distrust('the file', { mode: 0o664, uid: 0, gid: 100 })?.message).toContain('by other users');
   });
 
+  // proves: key-in-env
   test('with the key in a .env that others can read get a warning', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_KEY=key-of-env-1234\n', { mode: 0o644 });
@@ -232,6 +236,7 @@ describe('settings', () => {
 describe('a saved report', () => {
   const shipped = join(import.meta.dirname, '../../reports');
 
+  // proves: others-report
   test.each(['can be changed by other users', ...(isRoot ? ['belongs to another user'] : [])])(
     'that %s is not run, nor is the shipped one that it replaces',
     (why) => {
@@ -268,6 +273,7 @@ describe('an output file', () => {
     return { folder, victim };
   }
 
+  // proves: planted-link
   test.runIf(isRoot)(
     'is not written to a link or a file that another user put where everybody can write',
     { tags: 'full' },
@@ -310,6 +316,7 @@ describe('an output file', () => {
     },
   );
 
+  // proves: private-files
   test(
     'is readable by its owner alone, whatever the umask: exports, pictures, results, templates, copies and folders',
     { tags: 'full' },

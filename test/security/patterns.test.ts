@@ -128,6 +128,7 @@ function slowText({ source, flags }: Pattern): string | undefined {
 
 const all = globSync('**/*.ts', { cwd: root }).flatMap(patternsIn);
 
+// proves: slow-patterns
 test('no regular expression takes much longer than its text is long', () => {
   expect(all.length).toBeGreaterThan(100);
   const slow = all.flatMap((pattern) => {

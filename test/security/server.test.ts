@@ -41,6 +41,7 @@ async function syncOdd(odd: string | Buffer) {
 }
 
 describe('a record', () => {
+  // proves: odd-records
   test('of 200,000 nested lists and objects is reported, and the others are stored', { tags: 'full' }, async () => {
     const more = `,"odd":${'{"a":['.repeat(100_000)}1${']}'.repeat(100_000)}`;
     const { code, stdout, stderr, milliseconds, ask } = await syncOdd(user(9, more));

@@ -210,6 +210,7 @@ describe('on a terminal', () => {
   });
 
   const all = Object.values(cases).flat();
+  // proves: terminal
   test.each(
     sample(
       all.map(

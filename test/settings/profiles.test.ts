@@ -386,6 +386,7 @@ profiles:
     expect(origin('api.key_file')).toBe('config/admin-mirror.yaml:4, profile staging');
   });
 
+  // proves: own-server
   test('gives no server the key of another', () => {
     const oneKey = common.replace('secrets/{profile}.key', 'secrets/key');
     const { settings, server } = read({ file: oneKey, flags: staging });

@@ -133,6 +133,7 @@ describe('values', () => {
     (address) => expect(read({ environment: { ADMIN_MIRROR_BASE_URL: address } }).problems).toEqual([]),
   );
 
+  // proves: https
   test('plain http to another machine is refused, and accepted with --insecure-http', () => {
     const environment = { ADMIN_MIRROR_BASE_URL: 'http://panel.example.com' };
     expect(problemOf({ environment })).toContain('--insecure-http');
@@ -505,6 +506,7 @@ describe('a config file that is made hard to read', () => {
       return `${name}: &${name} [${Array.from({ length: 9 }, () => `*${before}`).join()}]`;
     }),
   ];
+  // proves: config-bomb
   test.each(
     sample(
       [

@@ -37,6 +37,7 @@ test('a file has all chunks in order, and the number of their bytes is returned'
   expect(readdirSync(folder)).toEqual(['a.csv']);
 });
 
+// proves: whole-files
 test('nothing exists under the final name until the file is complete', async () => {
   const folder = temporaryFolder();
   const seen: string[][] = [];

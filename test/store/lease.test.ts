@@ -64,6 +64,7 @@ describe('a lease', () => {
     expect(await row()).toMatchObject({ name: 'test one', run: 'r2', epoch: '2' });
   });
 
+  // proves: lease
   test('that expired can be taken over in the next epoch, and its former owner writes nothing more', async () => {
     const { machine, expire } = await opened();
     const [a, b] = [await machine(), await machine()];

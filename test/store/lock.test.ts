@@ -184,6 +184,7 @@ describe('the file of an owner', () => {
 });
 
 describe('an owner whose file was removed', () => {
+  // proves: lost-lock
   test('notices before a write that another one has the lock, and does not release it', () => {
     const file = mirror();
     const [one, two] = [opened(file), opened(file)];

@@ -73,6 +73,7 @@ describe('a file that is not a mirror of this version', () => {
     expect(readFileSync(file)).toEqual(before);
   });
 
+  // proves: other-files
   test('is refused and left unchanged if another program created it', () => {
     const file = `${temporaryFolder()}/other.db`;
     const other = new SqliteDatabase(file);

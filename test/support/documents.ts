@@ -93,14 +93,3 @@ export function filesUnder(folder: string): string[] {
     .filter((each) => each.isFile() && !each.parentPath.includes('node_modules'))
     .map((each) => join(each.parentPath, each.name).slice(projectFolder.length).replace(/^\//, ''));
 }
-
-/**
- * The tests that a text names as `test/some.test.ts` "a title", "another": their number, and those that do not exist.
- */
-export function testsNamedIn(text: string): { readonly named: number; readonly missing: readonly string[] } {
-  const named = [...text.matchAll(/`(test\/[\w./-]+\.ts)`((?:,? "[^"]+")+)/g)].flatMap(([, file = '', titles = '']) =>
-    [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({ file, title })),
-  );
-  const missing = named.filter(({ file, title }) => !textOf(file).includes(title));
-  return { named: named.length, missing: missing.map(({ file, title }) => `${file}: ${title}`) };
-}

@@ -41,6 +41,7 @@ async function ended({ get }: Browser, response: Response): Promise<string> {
 describe('a rehearsal in the console pays nobody, and its key goes nowhere,', () => {
   const rows = `${csv}1,add,5,x\n2,add,5,x\n`;
 
+  // proves: form-options
   test('whatever its fields hold', { timeout: longMs }, async () => {
     const world = await startConsole({ sandbox: { users: 5, emails: 5 } });
     const { url, asked } = await trap();

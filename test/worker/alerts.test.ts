@@ -24,6 +24,7 @@ async function alerting(more: WatchTry = {}) {
 }
 
 describe('a webhook', () => {
+  // proves: alert-once
   test('is sent each problem once, again after a day, and its end once, as JSON, over any number of checks and restarts', async () => {
     const { receiver, end, look, restart, pass } = await alerting();
     await end('failed', 4);

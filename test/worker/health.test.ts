@@ -166,6 +166,7 @@ describe('the server', () => {
     expect((await get('/healthz?x=1')).status).toBe(200);
   });
 
+  // proves: rebinding
   test.each([
     ['evil.example', 403],
     ['evil.example:9464', 403],
@@ -224,6 +225,7 @@ describe('the health of the files', () => {
 });
 
 describe('a slow connection', () => {
+  // proves: slow-health
   test('does not block others, however many there are', async () => {
     const { get, url } = await serving();
     const { port } = new URL(url);
@@ -240,6 +242,7 @@ describe('a slow connection', () => {
 describe('a token', () => {
   const token = new Secret('0123456789abcdef0123');
 
+  // proves: health-token
   test('is required on every path if one is set', async () => {
     const watched = await startWatch({});
     const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog, token);

@@ -86,6 +86,7 @@ function syncsIn(mirror: string): { readonly from: string; readonly to: string }
 }
 
 describe('the worker', () => {
+  // proves: broken-config
   test('stops its run in order at SIGTERM and ends with 0; until then it keeps out other workers and bad configs', async () => {
     const sandbox = await startSandbox({ users: 400 });
     const place = placeWith(job('sync', `run: sync, ${everySecond}`), sandbox);

@@ -34,6 +34,7 @@ describe('a night', () => {
     );
   });
 
+  // proves: catch-up
   test('after three missed nights catches up with one run', async () => {
     const night = startNight({ from: '2026-03-11T00:00Z', jobs: [users, sync] });
     await night.until('2026-03-11T01:00Z');
@@ -64,6 +65,7 @@ describe('a night', () => {
     expect(night.log.slice(2)).toEqual(['00:00 sync begins anew', '02:15 sync begins', '02:16 sync is complete']);
   });
 
+  // proves: job-once
   test.each(
     sample(
       [

@@ -8,6 +8,7 @@ import { folder, readFixture, refusalOf } from './fixture.ts';
 const signal = new AbortController().signal;
 
 describe('A file is refused, with its name and the reason, if it', () => {
+  // proves: zip-bomb
   test.for([
     ['is in two encodings', 'two-encodings.csv', 'the text of line 3 is not UTF-8: "jos\ufffd,add,5.00"'],
     ['is UTF-16 and does not say so', 'utf-16-without-mark.csv', 'it holds NUL characters'],

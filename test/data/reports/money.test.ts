@@ -24,6 +24,7 @@ describe('sums of money', () => {
     expect(dimes.reduce((total, each) => total + each, 0)).not.toBe(123.3);
   });
 
+  // proves: exact-sums
   test('of 100,000 awkward amounts are exact', { tags: 'full' }, () => {
     const cents = (index: number) => ((index * 7_919 + (index % 13) * 104_729) % 2_000_003) - 700_000;
     const amounts = Array.from({ length: 100_000 }, (_, index) => cents(index) / 100);

@@ -130,6 +130,7 @@ describe('a parameter', () => {
     );
   });
 
+  // proves: sql-in-value
   test('with SQL in it is just a value', () => {
     expect(world.run('unpaid', { status: "unpaid' OR '1'='1" })).toEqual([]);
   });

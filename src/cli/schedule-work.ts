@@ -25,14 +25,14 @@ function logEvent(log: Log, event: WorkerEvent): void {
       return log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the worker has started');
     case 'run_started': {
       const { run, job, cause, occurrence, attempt, command } = event.run;
-      const due = { occurrence: timeOf(occurrence), attempt, passed_over: event.skippedBefore };
+      const due = { occurrence: timeOf(occurrence), attempt };
       return log.info({ job, job_run: run, cause, ...due }, `${job} begins: ${command}`);
     }
     case 'run_ended':
       return logEnd(log, event.run);
     case 'not_run': {
-      const { job, occurrence, outcome, why, skippedBefore } = event;
-      const fields = { job, outcome, occurrence: timeOf(occurrence), passed_over: skippedBefore };
+      const { job, occurrence, outcome, why } = event;
+      const fields = { job, outcome, occurrence: timeOf(occurrence) };
       return log.warn(fields, `${job} is ${outcome}: ${why}`);
     }
     case 'clock_set_back':
@@ -60,7 +60,6 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   const fields = { job, job_run: run, outcome, exit_code: exitCode, seconds };
   if (outcome === 'complete') log.info(fields, `${job} is complete`);
   else if (outcome === 'stopped') log.warn(fields, `${job} was stopped with the worker`);
-  // It is tried again. If that does not help, there is an alert.
   else if (outcome === 'locked') log.warn(fields, `${job} found the lock held: ${problem ?? 'another run has it'}`);
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }

@@ -3,13 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
 import { oneNamed, UnreachableError, UsageError } from '../model/errors.ts';
-import { commandText, type Job, wallText } from '../model/job.ts';
+import { commandText, type Job, timesAfter, wallText } from '../model/job.ts';
 import { runId, version } from '../model/program.ts';
 import { durationText, systemClock, timestampOf } from '../model/time.ts';
 import { networkOf } from '../settings/server.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
-import { occurrencesOf } from '../worker/decide.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
 import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
 import { type CliContext, terminalOutput } from './context.ts';
@@ -56,7 +55,7 @@ const shownTimes = 5;
 
 function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const now = systemClock.now();
-  const listed = jobs.map((job) => ({ job, times: [...occurrencesOf(job).after(now).take(shownTimes)] }));
+  const listed = jobs.map((job) => ({ job, times: [...timesAfter(job, now).take(shownTimes)] }));
   const lines = listed.flatMap(({ job, times }, index) => [
     ...(index > 0 ? [''] : []),
     `${paint(context, 'bold', job.name)}  ${pasteable(context, commandText(job.call))}`,

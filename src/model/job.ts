@@ -1,8 +1,8 @@
 /**
- * The worker's jobs: commands as data, and their times: cron expressions, read by cron-parser, on the
- * clocks of time zones. src/worker/decide.ts works out from both when a job runs.
+ * The worker's jobs: commands as data, and their times: cron expressions on the clocks of time
+ * zones, read by cron-parser. src/worker/decide.ts works out from both when a job runs.
  */
-import { dayMs, hourMs, secondMs } from './time.ts';
+import { dayMs, hourMs, minuteMs, secondMs } from './time.ts';
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
 
@@ -63,9 +63,6 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** The time that a clock shows, as if it were UTC: ms since 1970. */
-type WallTime = number;
-
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 function formatOf(zone: string): Intl.DateTimeFormat {
@@ -114,81 +111,28 @@ export function timeZoneNames(): readonly string[] {
   return ['UTC', ...Intl.supportedValuesOf('timeZone')];
 }
 
-/** Returns what a clock in the zone shows at the instant, in whole seconds. */
-export function wallTimeAt(instant: number, zone: string): WallTime {
-  return wholeSeconds(instant) + offsetAt(instant, zone);
-}
-
-const wholeSeconds = (instant: number): number => Math.floor(instant / secondMs) * secondMs;
-
-/** No zone is more than 14 hours from UTC, and none has changed its clocks twice within this time. */
-const clockMargin = dayMs + 2 * hourMs;
-
+/** How far a clock in the zone is ahead of UTC at the instant, ms. */
 function offsetAt(instant: number, zone: string): number {
-  const day = Math.floor(instant / dayMs) * dayMs;
-  const before = offsetAtMidnight(day, zone);
-  return before === offsetAtMidnight(day + dayMs, zone) ? before : formattedOffsetAt(instant, zone);
-}
-
-/** By zone and UTC midnight. A worker looks at the same few days all the time, and formatting takes 10 µs. */
-const offsets = new Map<string, number>();
-
-function offsetAtMidnight(midnight: number, zone: string): number {
-  const key = `${zone} ${midnight}`;
-  let offset = offsets.get(key);
-  if (offset === undefined) {
-    if (offsets.size > 10_000) offsets.clear();
-    offset = formattedOffsetAt(midnight, zone);
-    offsets.set(key, offset);
-  }
-  return offset;
-}
-
-function formattedOffsetAt(instant: number, zone: string): number {
   const parts: Record<string, number> = {};
   for (const { type, value } of formatOf(zone).formatToParts(instant)) parts[type] = Number(value);
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
-  return Date.UTC(year, month - 1, day, hour, minute, second) - wholeSeconds(instant);
-}
-
-/**
- * Returns the instants at which a clock in the zone shows this time, in order: one; two if the clock is set back over it; none
- * if it is set forward over it.
- */
-export function instantsOf(wall: WallTime, zone: string): number[] {
-  const offsets = new Set([offsetAt(wall - clockMargin, zone), offsetAt(wall + clockMargin, zone)]);
-  const instants = [...offsets].map((offset) => wall - offset);
-  return instants.filter((instant) => wallTimeAt(instant, zone) === wall).sort((a, b) => a - b);
-}
-
-/**
- * Returns the one instant for this clock time: the first of two. If the clock is set forward over it, the instant at which it
- * would have come otherwise: 02:30 is then what the clock calls 03:30.
- */
-export function instantOf(wall: WallTime, zone: string): number {
-  const [first] = instantsOf(wall, zone);
-  return first ?? wall - offsetAt(wall - clockMargin, zone);
-}
-
-/** Returns by how many ms the zone's clocks change within five hours of the instant. */
-export function clockChange(instant: number, zone: string): number {
-  return Math.abs(offsetAt(instant - 5 * hourMs, zone) - offsetAt(instant + 5 * hourMs, zone));
+  return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(instant / secondMs) * secondMs;
 }
 
 /** `2026-03-29 02:15:00 +01:00`: what a clock in the zone shows at the instant, with its offset from UTC. */
 export function wallText(instant: number, zone: string): string {
-  const minutes = Math.round(offsetAt(instant, zone) / 60_000);
+  const offset = offsetAt(instant, zone);
+  const minutes = Math.round(offset / minuteMs);
   const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
   const distance = Math.abs(minutes);
-  const local = new Date(wallTimeAt(instant, zone)).toISOString().slice(0, 19).replace('T', ' ');
+  const local = new Date(instant + offset).toISOString().slice(0, 19).replace('T', ' ');
   return `${local} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
 }
 
 /** Loads cron-parser only if there is an expression: loading takes 15 ms, and every command reads settings. */
-function parse(text: string, currentDate: Date): CronParser.CronExpression {
+function parse(text: string, currentDate: Date, tz = 'UTC'): CronParser.CronExpression {
   const { CronExpressionParser } = createRequire(import.meta.url)('cron-parser') as typeof CronParser;
-  // UTC has no clock changes.
-  return CronExpressionParser.parse(text, { tz: 'UTC', currentDate });
+  return CronExpressionParser.parse(text, { tz, currentDate });
 }
 
 const fieldNames = ['second', 'minute', 'hour', 'day of the month', 'month', 'weekday'];
@@ -234,31 +178,49 @@ function isField(field: string, index: number): boolean {
   }
 }
 
-/** The times of a valid expression, on clocks that are never set forward or back. */
-export interface CronTimes {
-  /** Yields the times after this one, or before it if `back` is set, nearest first. */
-  readonly from: (wall: WallTime, back: boolean) => Generator<WallTime, undefined>;
-  /** Whether the expression names every hour of the day. Then it means each hour that passes, not a time on the clock. */
-  readonly everyHour: boolean;
+type Times = Pick<Job, 'cron' | 'timezone'>;
+
+/** Longer than twice any change of clocks, but for the day that a zone left out. */
+const changeMs = 5 * hourMs;
+
+/**
+ * Yields the times of the job after the instant, in order. The cron expression must be valid.
+ *
+ * A time on the clock comes once on each of its days. If the clock is set forward over it, it comes when it would have come
+ * without the change. If the clock is set back over it, it comes the first time. An expression that names every hour means
+ * every hour that passes, through both changes.
+ */
+export function* timesAfter({ cron, timezone }: Times, instant: number): Generator<number, undefined> {
+  // cron-parser knows this only if it has seen the clock before the change.
+  const hasChanged = offsetAt(instant - changeMs, timezone) !== offsetAt(instant, timezone);
+  const expression = parse(cron, new Date(hasChanged ? instant - changeMs : instant), timezone);
+  for (;;) {
+    let next: number;
+    try {
+      next = expression.next().getTime();
+    } catch {
+      // cron-parser found none within decades.
+      return undefined;
+    }
+    if (next > instant) yield next;
+  }
 }
 
-/** Reads an expression in which `cronProblem` has found nothing wrong. */
-export function cronTimes(text: string): CronTimes {
-  const hours = new Set(parse(text, new Date(0)).fields.hour.values);
-  return {
-    *from(wall, back) {
-      const expression = parse(text, new Date(wall));
-      for (;;) {
-        let next: number;
-        try {
-          next = (back ? expression.prev() : expression.next()).getTime();
-        } catch {
-          // cron-parser found none within decades.
-          return undefined;
-        }
-        yield next;
-      }
-    },
-    everyHour: hours.size === 24,
-  };
+/** How far back to look for the last time of a job. Most jobs have one in the first of these. */
+const looksBackMs = [hourMs, dayMs, 40 * dayMs, 400 * dayMs, 9 * 366 * dayMs] as const;
+
+/** Returns the last time of the job at or before the instant, but after `since`; undefined if there is none. */
+export function lastTime(times: Times, instant: number, since?: number): number | undefined {
+  // Mostly, nothing has become due since a moment ago.
+  if (since !== undefined && (timesAfter(times, since).next().value ?? Infinity) > instant) return undefined;
+  for (const lookBackMs of looksBackMs) {
+    let last: number | undefined;
+    const from = instant - lookBackMs;
+    for (const time of timesAfter(times, Math.max(since ?? from, from))) {
+      if (time > instant) break;
+      last = time;
+    }
+    if (last !== undefined) return last;
+  }
+  return undefined;
 }

@@ -72,7 +72,7 @@ export function openMetrics(version: string, profile?: string) {
   return {
     onEvent: (event: WorkerEvent) => {
       if (event.kind === 'run_ended') onRunEnd(event.run);
-      else if (event.kind === 'not_run') runs.add({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
+      else if (event.kind === 'not_run') runs.add({ job: event.job, outcome: event.outcome });
     },
     onDelivery: ({ channel, result }: Delivery) => deliveries.add({ channel, result }),
     /** Sets all gauges from the snapshot. */

@@ -10,7 +10,7 @@ import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
-import { awaitsLock, nextStart, occurrencesOf } from './decide.ts';
+import { nextTime } from './decide.ts';
 import { checkCode, freshnessOf, jobProblems, type StatusProblem, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
 import type { Check, JournalHealth } from './store/health.ts';
@@ -118,12 +118,9 @@ function jobStatus(
   now: number | undefined,
   alerts: readonly Alert[],
 ) {
-  const scheduled = { job, occurrences: occurrencesOf(job) };
-  const next = now === undefined ? undefined : nextStart(scheduled, progress, now);
+  const next = now === undefined ? undefined : nextTime(job, progress?.handledUntil ?? now, now);
   // A run that died is not on record as ended before the next worker starts.
   const latest = newest?.outcome === 'killed' ? newest : progress?.latest;
-  const isRunning = newest?.outcome === null;
-  const awaits = now !== undefined && progress !== undefined && awaitsLock(job, { ...progress, isRunning }, now);
   return {
     job: job.name,
     /** Null if it is not running. */
@@ -141,7 +138,7 @@ function jobStatus(
     /** Null if it will not begin: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
     /** What the worker would alert about now, whether it runs or not. */
-    problems: problemsOfJob({ job, latest, awaitsLock: awaits && latest === progress?.latest }, alerts),
+    problems: problemsOfJob({ job, latest }, alerts),
   };
 }
 

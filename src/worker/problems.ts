@@ -45,7 +45,7 @@ function problem(kind: ProblemKind, subject: string, text: string, more: Partial
 
 /** A job's problem ends with its next complete run. A partial run may become a failed one, but not the reverse. */
 export function jobProblems(
-  { job: { name }, latest, awaitsLock }: Pick<JobView, 'job' | 'latest' | 'awaitsLock'>,
+  { job: { name }, latest }: Pick<JobView, 'job' | 'latest'>,
   known: ReadonlyMap<string, Problem>,
 ): Problem[] {
   const partial = known.get(`job_partial:${name}`);
@@ -56,7 +56,7 @@ export function jobProblems(
   if (outcome === 'complete') return [];
   const end = outcome === 'failed' ? failureText(exitCode) : ends[outcome];
   // An outcome without a text is no problem: the job catches up, or the job that it waited for has its own problem.
-  if (end === undefined || awaitsLock || (outcome === 'partial' && failed !== undefined)) return before;
+  if (end === undefined || (outcome === 'partial' && failed !== undefined)) return before;
   const more = { job: name, run, outcome, exitCode, next: end.next };
   if (outcome === 'partial') return [problem('job_partial', name, `${name} ${end.text}${partsOf(latest)}`, more)];
   return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${end.text}`, more)];

@@ -1,20 +1,13 @@
 /** The worker: runs the jobs of the settings at their times, each as a separate command, until it is stopped. */
+import pLimit from 'p-limit';
 import { LockHeldError, OperatorError } from '../model/errors.ts';
-import { type CommandCall, commandText, type Job } from '../model/job.ts';
+import { type CommandCall, commandText, type Job, type JobKind } from '../model/job.ts';
 import { runId } from '../model/program.ts';
-import { type Clock, durationText, secondMs } from '../model/time.ts';
+import { type Clock, durationText, minuteMs, secondMs } from '../model/time.ts';
 import { couldNotRun, type JobEnd, outcomeOf } from './run-job.ts';
 import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
-import {
-  awaitsLock,
-  type Decision,
-  decide,
-  type JobState,
-  nextStart,
-  occurrencesOf,
-  type ScheduledJob,
-} from './decide.ts';
+import { type Decision, decide, type JobState, nextTime } from './decide.ts';
 import type { Sleep } from './sleep.ts';
 
 /** Runs the command. Once the signal is aborted, the command ends, or is killed, within ten seconds. */
@@ -34,8 +27,24 @@ interface RunPorts {
 
 export type InTurn = <T>(job: Job, begin: () => Promise<T>) => Promise<T>;
 
-/** Runs the job. Never rejects: a job that cannot be run has failed. */
-async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: RunPorts): Promise<JobRunEnd> {
+/**
+ * How often a job is tried that finds its lock held by something else, such as a sync by hand: for an hour, or for five minutes if
+ * it does not catch up.
+ */
+const lockPauseMs = minuteMs;
+const lockTries = { catchUp: 60, otherwise: 5 };
+
+/** Runs the job, again and again while its lock is held. Never rejects: a job that cannot be run has failed. */
+async function runJob(job: Job, run: NewJobRun, ports: RunPorts): Promise<JobRunEnd> {
+  const { signal, sleep, inTurn = (_, begin) => begin() } = ports;
+  for (let left = job.catchUp ? lockTries.catchUp : lockTries.otherwise; ; left -= 1) {
+    const end = await inTurn(job, () => runOnce(job, run, ports));
+    if (end.outcome !== 'locked' || left === 0) return end;
+    await sleep(lockPauseMs, signal);
+  }
+}
+
+async function runOnce(job: Job, run: NewJobRun, { runCommand, sleep, signal }: RunPorts): Promise<JobRunEnd> {
   // The worker was stopped before the job's turn came.
   if (signal.aborted) return { outcome: 'stopped', exitCode: null, problem: null, report: null };
   const tooLong = new AbortController();
@@ -57,6 +66,21 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
   }
 }
 
+/**
+ * The lock that a run of this kind takes, or it ends as `locked`. `verify` is not among them: it takes the lock of the mirror for a
+ * moment at its end, and does without if that is held.
+ */
+const locks: Readonly<Partial<Record<JobKind, string>>> = { sync: 'mirror', publish: 'publication' };
+
+/** Lets jobs that take the same lock run one after the other, in the order in which they began. */
+function turnsAtLocks(inTurn: InTurn = (_, begin) => begin()): InTurn {
+  const turns = new Map(Object.values(locks).map((lock) => [lock, pLimit(1)]));
+  return (job, begin) => {
+    const turn = turns.get(locks[job.run] ?? '');
+    return turn === undefined ? inTurn(job, begin) : turn(() => inTurn(job, begin));
+  };
+}
+
 export interface WorkerPorts extends RunPorts {
   readonly store: WorkerStore;
   readonly clock: Clock;
@@ -72,18 +96,16 @@ export interface WorkerPorts extends RunPorts {
 /** What happens in the worker, for logs, alerts and metrics. */
 export type WorkerEvent =
   | { readonly kind: 'started'; readonly jobs: readonly Job[] }
-  /** `skippedBefore`: how many earlier times of the job were skipped; this run catches up on all of them. */
-  | { readonly kind: 'run_started'; readonly run: NewJobRun; readonly skippedBefore: number }
+  | { readonly kind: 'run_started'; readonly run: NewJobRun }
   /** With outcome, exit code and report; also for the runs of a worker that died. */
   | { readonly kind: 'run_ended'; readonly run: JobRun }
-  /** A time of the job came and nothing ran. The same holds for `skippedBefore` earlier ones. */
+  /** A time of the job came and nothing ran. */
   | {
       readonly kind: 'not_run';
       readonly job: string;
       readonly occurrence: number;
       readonly outcome: 'skipped' | 'overlapped' | 'missed';
       readonly why: string;
-      readonly skippedBefore: number;
     }
   /** The clock was set back by more than a day, so the job begins anew from now. */
   | { readonly kind: 'clock_set_back'; readonly job: string }
@@ -99,10 +121,8 @@ export interface JobView {
   readonly nextAt: number | null;
   /** null if it is not running. */
   readonly running: { readonly run: NewJobRun; readonly startedAt: number } | null;
-  /** The last run that ended or was skipped, but not one that overlapped another; undefined if there is none. */
+  /** The last run that ended or was skipped; undefined if there is none. */
   readonly latest: JobRun | undefined;
-  /** Whether that run only found its lock held, and the job runs again. False if the job has waited for too long. */
-  readonly awaitsLock: boolean;
 }
 
 export interface WorkerView {
@@ -121,10 +141,6 @@ interface Running {
   end?: JobRunEnd;
 }
 
-function scheduled(jobs: readonly Job[]): ScheduledJob[] {
-  return jobs.map((job) => ({ job, occurrences: occurrencesOf(job) }));
-}
-
 /** A worker for the jobs. It does nothing before `run`. */
 export class Worker {
   readonly #ports: WorkerPorts;
@@ -132,9 +148,7 @@ export class Worker {
   readonly #id: string;
   readonly #running = new Map<string, Running>();
   readonly #runs = new Set<Promise<void>>();
-  #jobs: readonly ScheduledJob[];
-  /** The state of each job after the last round. */
-  #known: ReadonlyMap<string, JobState> = new Map();
+  #jobs: readonly Job[];
   /** Jobs of a config file that was read again, until the next round takes them over. */
   #next: readonly Job[] | undefined;
   #wake = new AbortController();
@@ -144,10 +158,10 @@ export class Worker {
 
   constructor(ports: WorkerPorts, jobs: readonly Job[]) {
     const signal = AbortSignal.any([ports.signal, this.#stop.signal]);
-    this.#ports = { ...ports, signal };
+    this.#ports = { ...ports, signal, inTurn: turnsAtLocks(ports.inTurn) };
     this.#startedAt = ports.clock.now();
     this.#id = ports.id ?? runId(ports.clock);
-    this.#jobs = scheduled(jobs);
+    this.#jobs = jobs;
   }
 
   /** Works until the signal is aborted and all jobs have ended. Throws LockHeldError if another worker runs, or took over. */
@@ -160,8 +174,8 @@ export class Worker {
     signal.addEventListener('abort', onStop, { once: true });
     let lost: LockHeldError | undefined;
     try {
-      await store.adoptJobs(this.#jobs.map(({ job }) => job));
-      emit({ kind: 'started', jobs: this.#jobs.map(({ job }) => job) });
+      await store.adoptJobs(this.#jobs);
+      emit({ kind: 'started', jobs: this.#jobs });
       for (const orphan of await store.endOrphanedRuns()) emit({ kind: 'run_ended', run: orphan });
       await prepare?.(signal);
       while (!signal.aborted) {
@@ -202,16 +216,10 @@ export class Worker {
     return {
       startedAt: this.#startedAt,
       isStopping: this.#ports.signal.aborted,
-      jobs: this.#jobs.map((each): JobView => {
-        const progress = known.get(each.job.name);
-        const running = this.#running.get(each.job.name) ?? null;
-        return {
-          job: each.job,
-          nextAt: nextStart(each, progress, now) ?? null,
-          running,
-          latest: progress?.latest,
-          awaitsLock: progress !== undefined && awaitsLock(each.job, { ...progress, isRunning: running !== null }, now),
-        };
+      jobs: this.#jobs.map((job): JobView => {
+        const { latest, handledUntil = now } = known.get(job.name) ?? {};
+        const nextAt = nextTime(job, handledUntil, now) ?? null;
+        return { job, nextAt, running: this.#running.get(job.name) ?? null, latest };
       }),
     };
   }
@@ -223,13 +231,10 @@ export class Worker {
       await this.#ports.store.checkLocks();
       await this.#recordEnds();
       await this.#adopt();
-      this.#known = await this.#states();
-      const decisions = decide(this.#jobs, this.#known, this.#ports.clock.now());
-      for (const decision of decisions) {
+      for (const decision of decide(this.#jobs, await this.#states(), this.#ports.clock.now())) {
         if (this.#ports.signal.aborted) return;
         await this.#apply(decision);
       }
-      if (decisions.length > 0) this.#known = await this.#states();
       this.#trouble = undefined;
     });
   }
@@ -238,8 +243,8 @@ export class Worker {
     const { clock, sleep, rest = sleep } = this.#ports;
     const now = clock.now();
     let longest = longestRestMs;
-    for (const each of this.#jobs) {
-      const next = nextStart(each, this.#known.get(each.job.name), now);
+    for (const job of this.#jobs) {
+      const next = nextTime(job, now, now);
       if (next !== undefined) longest = Math.min(longest, next - now);
     }
     await rest(longest, this.#wake.signal);
@@ -262,7 +267,7 @@ export class Worker {
         await this.#skip(decision);
         break;
       case 'run': {
-        const { occurrence, attempt, late, again, skippedBefore } = decision;
+        const { occurrence, attempt, late } = decision;
         const cause = late ? 'caught_up' : 'scheduled';
         const command = commandText(job.call);
         const run: NewJobRun = { run: runId(clock), job: job.name, cause, occurrence, attempt, command };
@@ -271,21 +276,23 @@ export class Worker {
         } catch (error) {
           if (!(error instanceof LockHeldError) || (await store.scheduler())?.run !== this.#id) throw error;
           // This is still the scheduler, so somebody is running this job by hand. That run also catches up on missed times.
-          if (!again) await this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
+          if (attempt === 1) await this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
           break;
         }
-        emit({ kind: 'run_started', run, skippedBefore });
+        emit({ kind: 'run_started', run });
         this.#start(job, run);
       }
     }
   }
 
-  async #skip(decision: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): Promise<void> {
-    const { job, occurrence, skippedBefore, outcome, why } = decision;
+  async #skip({ job, occurrence, outcome, why }: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): Promise<void> {
     const { store, clock, emit } = this.#ports;
-    const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.call) };
-    await store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
-    emit({ kind: 'not_run', job: job.name, occurrence, outcome, why, skippedBefore });
+    if (outcome === 'overlapped') await store.setHandled(job.name, occurrence);
+    else {
+      const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.call) };
+      await store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
+    }
+    emit({ kind: 'not_run', job: job.name, occurrence, outcome, why });
   }
 
   #start(job: Job, run: NewJobRun): void {
@@ -297,8 +304,7 @@ export class Worker {
   }
 
   async #finish(job: Job, running: Running): Promise<void> {
-    const { inTurn = (_, begin) => begin() } = this.#ports;
-    running.end = await inTurn(job, () => runJob(job, running.run, this.#ports));
+    running.end = await runJob(job, running.run, this.#ports);
     this.#wake.abort();
   }
 
@@ -315,9 +321,8 @@ export class Worker {
   async #adopt(): Promise<void> {
     const jobs = this.#next;
     if (jobs === undefined) return;
-    const next = scheduled(jobs);
     await this.#ports.store.adoptJobs(jobs);
-    this.#jobs = next;
+    this.#jobs = jobs;
     // If the config file was read yet again meanwhile, the next round takes that over.
     if (this.#next === jobs) this.#next = undefined;
     this.#ports.emit({ kind: 'reloaded', jobs });

@@ -62,7 +62,7 @@ export async function startWatch({
         view: async () => ({
           startedAt: watchedFrom,
           isStopping: false,
-          jobs: [{ job: jobOf('sync'), nextAt: null, running: null, latest, awaitsLock: false }],
+          jobs: [{ job: jobOf('sync'), nextAt: null, running: null, latest }],
         }),
         clock,
         sleep: () => Promise.resolve(),

@@ -142,39 +142,28 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect((await store.progress()).get('sync')).toMatchObject({ handledUntil: at('11:00'), latest: { run: 'r1' } });
     });
 
-    test('that was skipped is recorded with its time, and is the latest unless it overlapped another', async () => {
+    test('that was skipped is recorded with its time, and is the latest', async () => {
       const { store } = await open();
       await store.adoptJobs([sync]);
       const { cause: _cause, attempt: _attempt, ...rest } = newRun('r1');
       await store.recordSkip({ ...rest, occurrence: at('10:15') }, skipped);
-      await store.recordSkip({ ...rest, run: 'r2', occurrence: at('10:30') }, { ...skipped, outcome: 'overlapped' });
       const progress = (await store.progress()).get('sync');
-      expect(progress).toMatchObject({ handledUntil: at('10:30'), latest: { run: 'r1', ...skipped } });
-      expect(await outcomesOf(store)).toEqual(['overlapped', 'skipped']);
+      expect(progress).toMatchObject({ handledUntil: at('10:15'), latest: { run: 'r1', ...skipped } });
+      expect(await outcomesOf(store)).toEqual(['skipped']);
     });
 
-    test('that finds its lock held is the latest, with the first of its kind, unless it was begun by hand', async () => {
-      const { store, pass } = await open();
+    test('that finds its lock held is the latest, unless it was begun by hand', async () => {
+      const { store } = await open();
       const locked: JobRunEnd = { outcome: 'locked', exitCode: 7, problem: null, report: null };
-      const since = async () => (await store.progress()).get('sync');
-      const run = async (id: string, end: JobRunEnd, occurrence: number | null = at('10:15')) => {
-        await store.beginRun(newRun(id, occurrence));
-        pass(minuteMs);
-        await store.endRun(id, end);
-      };
       await store.adoptJobs([sync]);
-      await run('by-hand', locked, null);
-      expect(await since()).toEqual({ handledUntil: at('10:00'), latest: undefined, lockedSince: undefined });
-      await run('first', locked);
-      expect(await since()).toMatchObject({ latest: { run: 'first' }, lockedSince: at('10:01') });
-      await run('complete', complete);
-      expect(await since()).toMatchObject({ latest: { run: 'complete' }, lockedSince: undefined });
-      await run('second', locked);
-      const { cause: _cause, attempt: _attempt, ...over } = newRun('over');
-      await store.recordSkip({ ...over, occurrence: at('10:20') }, { ...skipped, outcome: 'overlapped' });
-      await run('third', locked);
-      await run('by-hand-again', locked, null);
-      expect(await since()).toMatchObject({ latest: { run: 'third' }, lockedSince: at('10:03') });
+      for (const [run, occurrence] of [
+        ['scheduled', at('10:15')],
+        ['by-hand', null],
+      ] as const) {
+        await store.beginRun(newRun(run, occurrence));
+        await store.endRun(run, locked);
+      }
+      expect((await store.progress()).get('sync')).toMatchObject({ latest: { run: 'scheduled' } });
     });
 
     test('that was left running is recorded as killed after its process is gone, and not before', async () => {

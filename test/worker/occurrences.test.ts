@@ -2,13 +2,12 @@ import { createRequire } from 'node:module';
 import type * as NodeCron from 'node-cron';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
-import { isTimeZone, timeZoneNames, wallText } from '../../src/model/job.ts';
-import { occurrencesOf } from '../../src/worker/decide.ts';
+import { isTimeZone, lastTime, timesAfter, timeZoneNames, wallText } from '../../src/model/job.ts';
 import { sample } from '../support/part.ts';
 
 /** The first occurrences after the time, in local time of the zone. */
 function times(cron: string, timezone: string, after: string, count = 3): string[] {
-  const found = occurrencesOf({ cron, timezone }).after(Date.parse(after)).take(count);
+  const found = timesAfter({ cron, timezone }, Date.parse(after)).take(count);
   return [...found].map((time) => wallText(time, timezone));
 }
 
@@ -24,16 +23,6 @@ describe('if the clock is set forward over its time, a job comes once', () => {
     expect(times('30 2,3 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 2)).toEqual([
       '2026-03-29 03:30:00 +02:00',
       '2026-03-30 02:30:00 +02:00',
-    ]);
-  });
-
-  test('also if the times are read backward', () => {
-    const { upTo } = occurrencesOf({ cron: '30 2,3 * * *', timezone: 'Europe/Berlin' });
-    const found = [...upTo(Date.parse('2026-03-29T12:00Z')).take(3)];
-    expect(found.map((time) => wallText(time, 'Europe/Berlin'))).toEqual([
-      '2026-03-29 03:30:00 +02:00',
-      '2026-03-28 03:30:00 +01:00',
-      '2026-03-28 02:30:00 +01:00',
     ]);
   });
 
@@ -69,7 +58,7 @@ describe('if the clock is set back over its time, a job comes once', () => {
 
 test('an hourly job comes every elapsed hour, also when clocks change', () => {
   for (const day of ['2026-03-29', '2026-10-25']) {
-    const found = [...occurrencesOf({ cron: '15 * * * *', timezone: 'Europe/Berlin' }).after(Date.parse(day)).take(6)];
+    const found = [...timesAfter({ cron: '15 * * * *', timezone: 'Europe/Berlin' }, Date.parse(day)).take(6)];
     expect(found.map((time, index) => time - (found[index - 1] ?? time - hourMs))).toEqual(found.map(() => hourMs));
   }
 });
@@ -94,16 +83,16 @@ test('a numbered weekday and the last weekday of a month are found', () => {
   expect(times('0 4 * * 5L', 'UTC', '2026-11-02', 1)).toEqual(['2026-11-27 04:00:00 +00:00']);
 });
 
-describe('occurrences are the same seen from any moment, forward and backward', () => {
+describe('the next time and the last one are the same seen from any moment', () => {
   test.each(sample(['Europe/Berlin', 'Australia/Lord_Howe', 'Antarctica/Troll'], 1))('in %s', (timezone) => {
     for (const cron of ['30 2 * * *', '*/30 * * * *', '15,45 1-3 * * *']) {
-      const occurrences = occurrencesOf({ cron, timezone });
+      const job = { cron, timezone };
       for (const around of ['2026-03-29', '2026-04-05', '2026-10-04', '2026-10-25']) {
         const start = Date.parse(`${around}T00:00Z`) - 12 * hourMs;
-        const all = [...occurrences.after(start).take(200)];
+        const all = [...timesAfter(job, start).take(200)];
         const inside = Array.from({ length: 48 }, (_, index) => start + index * 30 * minuteMs);
         const moments = inside.filter((at) => at >= (all[0] ?? 0) && at < (all.at(-1) ?? 0));
-        const looked = moments.map((at) => [occurrences.upTo(at).next().value, occurrences.after(at).next().value]);
+        const looked = moments.map((at) => [lastTime(job, at), timesAfter(job, at).next().value]);
         const known = moments.map((at) => [all.findLast((time) => time <= at), all.find((time) => time > at)]);
         expect(looked).toEqual(known);
       }
@@ -111,21 +100,18 @@ describe('occurrences are the same seen from any moment, forward and backward', 
   });
 });
 
-const [from, to] = [Date.parse('2026-01-01'), Date.parse('2027-01-01')];
-const zones = ['Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe'];
-
-test.each(zones)('backward and forward give the same times for each night of a year in %s', (timezone) => {
-  for (const cron of ['30 2 * * *', '0 */6 * * 0']) {
-    const occurrences = occurrencesOf({ cron, timezone });
-    const forward: number[] = [];
-    for (const time of occurrences.after(from)) {
-      if (time > to) break;
-      forward.push(time);
-    }
-    const backward = [...occurrences.upTo(to).take(forward.length)].reverse();
-    expect(backward).toEqual(forward);
-    expect(forward).toHaveLength(cron === '30 2 * * *' ? 365 : 52 * 4);
-  }
+test.each([
+  ['* * * * *', '2026-03-11T02:14:00Z'],
+  ['0 4 * * 0', '2026-03-08T04:00:00Z'],
+  ['0 0 1 1 *', '2026-01-01T00:00:00Z'],
+  ['0 3 29 2 *', '2024-02-29T03:00:00Z'],
+])('the last time of %s is found however long ago it was, but not before what is handled', (cron, last) => {
+  const job = { cron, timezone: 'UTC' };
+  const now = Date.parse('2026-03-11T02:14:30Z');
+  expect(lastTime(job, now)).toBe(Date.parse(last));
+  expect(lastTime(job, now, Date.parse(last) - 1)).toBe(Date.parse(last));
+  expect(lastTime(job, now, Date.parse(last))).toBeUndefined();
+  expect(lastTime(job, now, now + hourMs)).toBeUndefined();
 });
 
 test('node-cron has the same times, except on days when clocks change', () => {
@@ -139,7 +125,7 @@ test('node-cron has the same times, except on days when clocks change', () => {
     '0 0 3 9 * *',
   ]) {
     const task = createTask(cron, () => {}, { timezone: 'Europe/Berlin' });
-    const found = [...occurrencesOf({ cron, timezone: 'Europe/Berlin' }).after(Date.parse('2026-04-01')).take(12)];
+    const found = [...timesAfter({ cron, timezone: 'Europe/Berlin' }, Date.parse('2026-04-01')).take(12)];
     expect(found.map((time) => task.match(new Date(time)))).toEqual(found.map(() => true));
     // In steps of ten minutes, node-cron finds nothing between the first two either.
     const [first = 0, second = 0] = found;
@@ -159,7 +145,7 @@ test('node-cron leaves out a night when clocks are set forward, and an hour when
     const task = createTask(cron, () => {}, { timezone: 'Europe/Berlin' });
     const [next] = task.getNextRuns(1);
     void task.destroy();
-    const [own] = occurrencesOf({ cron, timezone: 'Europe/Berlin' }).after(Date.parse(now));
+    const [own] = timesAfter({ cron, timezone: 'Europe/Berlin' }, Date.parse(now));
     return { nodeCron: next?.toISOString(), own: own === undefined ? undefined : new Date(own).toISOString() };
   };
   expect(first('30 2 * * *', '2026-03-28T12:00:00Z')).toEqual({

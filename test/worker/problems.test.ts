@@ -35,14 +35,13 @@ const users: ResourceHealth = {
 
 interface World extends Partial<Pick<Facts, 'journal' | 'trouble' | 'mirror'>> {
   readonly latest?: JobRun | 'unreadable';
-  readonly awaitsLock?: boolean;
   readonly resources?: readonly ResourceHealth[];
 }
 
-function facts({ latest, awaitsLock = false, resources = [users], ...more }: World): Facts {
+function facts({ latest, resources = [users], ...more }: World): Facts {
   const mirror = more.mirror ?? ({ found: { resources } } as const);
   const newest = latest === 'unreadable' ? undefined : latest;
-  const job = { job: jobOf('sync'), nextAt: null, running: null, latest: newest, awaitsLock };
+  const job = { job: jobOf('sync'), nextAt: null, running: null, latest: newest };
   return {
     jobs: latest === 'unreadable' ? undefined : [job],
     journal: { absent: true },
@@ -86,11 +85,7 @@ describe('a job', () => {
     expect(problemsOf(facts({ latest: ran('stopped') }), failed)).toEqual(failed);
   });
 
-  test('that awaits its lock is no problem, and keeps the one that it had', () => {
-    const locked = { latest: ran('locked', 7), awaitsLock: true };
-    expect(namesOf(locked)).toEqual([]);
-    const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
-    expect(problemsOf(facts(locked), failed)).toEqual(failed);
+  test('that did not get its lock has failed', () => {
     expect(problemsOf(facts({ latest: ran('locked', 7) }), [])).toMatchObject([
       { problem: 'job_failed:sync', text: 'sync could not run: another run held the lock' },
     ]);

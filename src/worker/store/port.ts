@@ -7,8 +7,8 @@ import type { MirrorState } from '../fleet.ts';
 /**
  * How a run ended, or why there was none. `complete`, `partial`, `locked`: with exit code 0, 5, 7. `failed`: with any other.
  * `timed_out`: it took longer than its job allows. `interrupted`: a person or the system sent it a signal. `stopped`: the worker
- * was stopped. `killed`: the worker died. `skipped`: a job of `after` was not complete. `overlapped`: the previous run had not
- * ended. `missed`: no worker was running at its time, and the job does not catch up.
+ * was stopped. `killed`: the worker died. `skipped`: a job of `after` was not complete. `missed`: no worker was running at its
+ * time, and the job does not catch up.
  */
 export type RunOutcome =
   | 'complete'
@@ -20,7 +20,6 @@ export type RunOutcome =
   | 'stopped'
   | 'killed'
   | 'skipped'
-  | 'overlapped'
   | 'missed';
 
 /** Why a run was begun. `caught_up`: its time had been missed. `by_hand`: with `schedule --once`, or in the console. */
@@ -32,7 +31,7 @@ export interface NewJobRun {
   readonly cause: RunCause;
   /** The scheduled time, ms since 1970; null for a run by hand. */
   readonly occurrence: number | null;
-  /** 2 if the worker was stopped, or died, during the first attempt. An attempt that ended as `locked` does not count. */
+  /** 2 if the worker was stopped, or died, during the first attempt. */
   readonly attempt: number;
   /** As a person would type it. */
   readonly command: string;
@@ -56,10 +55,8 @@ export interface JobRun extends NewJobRun, JobEnd {
 export interface JobProgress {
   /** All occurrences up to this time have run or were skipped; ms since 1970. */
   readonly handledUntil: number;
-  /** The last run that ended or was skipped, but not one that overlapped another, nor one by hand that ended as `locked`. */
+  /** The last run that ended or was skipped, but not one by hand that ended as `locked`. */
   readonly latest: JobRun | undefined;
-  /** When the first of the last runs began that all ended as `locked`, ms since 1970; undefined if the latest did not. */
-  readonly lockedSince: number | undefined;
 }
 
 /**

@@ -144,7 +144,6 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
                 .select('ended.number')
                 .whereRef('ended.job', '=', 'worker_jobs.job')
                 .where('ended.outcome', 'is not', null)
-                .where('ended.outcome', '<>', 'overlapped')
                 // Whoever began it has seen that, and it did nothing.
                 .where((row) => row.or([row('ended.outcome', '<>', 'locked'), row('ended.cause', '<>', 'by_hand')]))
                 .orderBy('ended.number', 'desc')
@@ -158,8 +157,7 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
         const progress = new Map<string, JobProgress>();
         for (const { name, handledUntil, ...row } of rows) {
           const latest = row.run === null ? undefined : runOf(row as RunRow);
-          const lockedSince = latest?.outcome === 'locked' ? await lockedSinceOf(db, name) : undefined;
-          progress.set(name, { handledUntil: parseInstant(handledUntil) ?? 0, latest, lockedSince });
+          progress.set(name, { handledUntil: parseInstant(handledUntil) ?? 0, latest });
         }
         return progress;
       }),
@@ -280,21 +278,6 @@ function runOf({ number: _number, occurrence, report, actor, ...run }: RunRow): 
     report: report === null ? null : (JSON.parse(report) as unknown),
     ...(actor !== null && { actor: JSON.parse(actor) as Actor }),
   };
-}
-
-/** When the first of the last runs of the job began that all ended as `locked`. */
-async function lockedSinceOf(connection: Connection, job: string): Promise<number | undefined> {
-  const ended = await connection
-    .selectFrom('worker_runs')
-    .select(['outcome', 'cause', 'startedAt'])
-    .where('job', '=', job)
-    .where('outcome', 'is not', null)
-    .where('outcome', '<>', 'overlapped')
-    .orderBy('number', 'desc')
-    .execute();
-  const other = ended.findIndex(({ outcome }) => outcome !== 'locked');
-  const last = ended.slice(0, other === -1 ? ended.length : other);
-  return parseInstant(last.findLast(({ cause }) => cause !== 'by_hand')?.startedAt);
 }
 
 async function beginRow(

@@ -1,12 +1,11 @@
 /**
- * A receipt: a document that says what became of a batch, who did it and what proves it. It is JSON, or a self-contained HTML
- * page without scripts for people and printers. It is written row by row, so that its size does not matter. Section
- * "The chain" of docs/architecture.md.
+ * A receipt: a page about a batch for people to read, print and keep. It says what became of every row, who did it and what proves
+ * it. It has no script and loads nothing, and is written row by row, so that its size does not matter. Section "The chain" of
+ * docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
-import { canonical, type Json } from '../journal/chain.ts';
 import { escapedHtml as html, Html } from '../model/markup.ts';
 import { moneyText } from '../model/money.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -14,103 +13,35 @@ import { type CountName, countNameOf, countNames, type Counts } from './intent.t
 import { factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
 import { actorText } from '../model/actor.ts';
 
-export const receiptFormats = ['json', 'html'] as const;
-export type ReceiptFormat = (typeof receiptFormats)[number];
-
-/** The changes of balances of all rows with one outcome: as made if they were applied, otherwise as planned. */
-interface OutcomeSum {
-  readonly rows: number;
-  readonly net: string;
-  readonly gross: string;
-}
-
-type OutcomeSums = Readonly<Record<CountName, OutcomeSum>>;
-
-const receiptKind = 'admin-mirror receipt 1';
-
 export type ReceiptHead = Readonly<Awaited<ReturnType<typeof headOf>>>;
-export type ReceiptRow = ReturnType<typeof receiptRow>;
-
-/** A row of the receipt. If its person was forgotten, only what the journal still has. */
-function receiptRow(intent: Intent) {
-  const { row, user, state, parameters, before, after, evidence, token, discrepancy, problem } = intent;
-  return {
-    row,
-    user,
-    state,
-    parameters,
-    planned_before: intent.plannedBefore,
-    planned_after: intent.plannedAfter,
-    before,
-    after,
-    claimed_at: intent.claimedAt,
-    sent_at: intent.sentAt,
-    http_status: intent.httpStatus,
-    evidence,
-    record_id: intent.recordId,
-    token,
-    discrepancy,
-    problem,
-  };
-}
-
-/** Sums up rows by outcome. */
-function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end(counts: Counts): OutcomeSums } {
-  const zero = { net: new Big(0), gross: new Big(0) };
-  const sums = new Map<CountName, typeof zero>();
-  return {
-    add: (row) => {
-      const change = row.state === 'invalid' ? null : outcomeOf(row);
-      if (change === null) return;
-      const name = countNameOf(row.state);
-      const { net, gross } = sums.get(name) ?? zero;
-      sums.set(name, { net: net.plus(change), gross: gross.plus(change.abs()) });
-    },
-    end: (counts) => {
-      const entries = countNames.map((name): [CountName, OutcomeSum] => {
-        const { net, gross } = sums.get(name) ?? zero;
-        return [name, { rows: counts[name], net: moneyText(net), gross: moneyText(gross) }];
-      });
-      return Object.fromEntries(entries) as OutcomeSums;
-    },
-  };
-}
 
 interface ReceiptOptions {
-  readonly format: ReceiptFormat;
   readonly clock: Clock;
-  /** Called with the head of the receipt before its first bytes. */
+  /** Called with what the receipt says about the batch, before its first bytes. */
   readonly onHead?: (head: ReceiptHead) => void;
 }
 
 /** The bytes of the batch's receipt as of one moment. The journal does nothing else meanwhile. */
-export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'>, options: ReceiptOptions) {
+export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'>, { clock, onHead }: ReceiptOptions) {
   return inPieces(
     journal.atOneMoment(async function* (frozen) {
       const batch = await frozen.batch(name);
       if (batch === undefined) throw new Error(`there is no batch ${name} any more`);
-      const head = await headOf(frozen, batch, options);
-      options.onHead?.(head);
-      const rows = (): AsyncGenerator<ReceiptRow> => rowsOf(frozen, name);
-      yield* options.format === 'json' ? documentLines(head, rows()) : pageTexts(head, rows);
+      const head = await headOf(frozen, batch, clock);
+      onHead?.(head);
+      yield `<!doctype html>\n${pageHead(head)}`;
+      for await (const intent of frozen.intents(name)) yield pageRow(intent);
+      yield `${pageRowsEnd}</body></html>\n`;
     }),
   );
 }
 
-async function* rowsOf(journal: Journal, batch: string): AsyncGenerator<ReceiptRow> {
-  for await (const intent of journal.intents(batch)) yield receiptRow(intent);
-}
-
-/** What a receipt says about the whole batch. The shape is part of the contract with scripts and with older receipts. */
-async function headOf(journal: Journal, batch: Batch, { clock }: ReceiptOptions) {
+/** What a receipt says about the whole batch. */
+async function headOf(journal: Journal, batch: Batch, clock: Clock) {
   const report = await reportOf(journal, batch);
-  const { action, state, rows, counts, net, discrepancies, problems, warnings, approval } = report;
-  const sums = outcomeSums();
-  for await (const change of journal.changes(batch.batch)) sums.add(change);
+  const { action, state, rows, counts, net, discrepancies, problems } = report;
   return {
-    receipt: receiptKind,
     written_at: timestampOf(clock.now()),
-    journal: journal.id,
     batch: batch.batch,
     action,
     plan_hash: batch.hash,
@@ -121,11 +52,9 @@ async function headOf(journal: Journal, batch: Batch, { clock }: ReceiptOptions)
     rows,
     counts,
     net,
-    outcomes: sums.end(counts),
+    outcomes: await outcomesOf(journal.changes(batch.batch), counts),
     discrepancies,
     problems,
-    warnings,
-    approval,
     ...factsOf(batch),
     ...(await recordOf(journal, batch)),
     /** In order: what was done with the whole batch, and what people decided about rows. */
@@ -133,19 +62,22 @@ async function headOf(journal: Journal, batch: Batch, { clock }: ReceiptOptions)
   };
 }
 
-/** The document as canonical JSON: a line for the batch, then one for each row. */
-async function* documentLines(head: ReceiptHead, rows: AsyncIterable<ReceiptRow>): AsyncGenerator<string> {
-  yield `{"receipt":${jsonOf(head)},"rows":[`;
-  let separator = '\n';
-  for await (const row of rows) {
-    yield `${separator}${jsonOf(row)}`;
-    separator = ',\n';
+/** The changes of balances of all rows with one outcome: as made if they were applied, otherwise as planned. */
+async function outcomesOf(changes: AsyncIterable<RowChange>, counts: Counts) {
+  const zero = { net: new Big(0), gross: new Big(0) };
+  const sums = new Map<CountName, typeof zero>();
+  for await (const row of changes) {
+    const change = outcomeOf(row);
+    if (change === null) continue;
+    const { net, gross } = sums.get(countNameOf(row.state)) ?? zero;
+    sums.set(countNameOf(row.state), { net: net.plus(change), gross: gross.plus(change.abs()) });
   }
-  yield '\n]}\n';
-}
-
-function jsonOf(value: object): string {
-  return canonical(value as { readonly [name: string]: Json });
+  return countNames.flatMap((outcome) => {
+    const { net, gross } = sums.get(outcome) ?? zero;
+    return counts[outcome] === 0
+      ? []
+      : [{ outcome, rows: counts[outcome], net: moneyText(net), gross: moneyText(gross) }];
+  });
 }
 
 const pieceLength = 64 * 1024;
@@ -160,16 +92,6 @@ async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Arra
     piece = '';
   }
   yield Buffer.from(piece);
-}
-
-/** The page: a table for people, then the document for programs. */
-async function* pageTexts(head: ReceiptHead, rows: () => AsyncIterable<ReceiptRow>): AsyncGenerator<string> {
-  yield `<!doctype html>\n${pageHead(head)}`;
-  for await (const row of rows()) yield pageRow(row);
-  yield `${pageRowsEnd}\n<script type="application/json" id="receipt">\n`;
-  // Nothing in the document can end the block.
-  for await (const line of documentLines(head, rows())) yield line.replaceAll('<', String.raw`\u003c`);
-  yield '</script></body></html>\n';
 }
 
 const style = `
@@ -220,12 +142,9 @@ function pageFacts(head: ReceiptHead): readonly (readonly [string, string | Html
 }
 
 function pageHead(head: ReceiptHead): string {
-  const { batch, counts, steps, outcomes, problems } = head;
+  const { batch, steps, outcomes, problems } = head;
   const title = `Receipt for batch ${batch}`;
-  const outcomeRows = countNames.flatMap((name) => {
-    const { net, gross } = outcomes[name];
-    return counts[name] === 0 ? [] : [[name, counts[name], net, gross]];
-  });
+  const outcomeRows = outcomes.map(({ outcome, rows, net, gross }) => [outcome, rows, net, gross]);
   const stepRows = steps.map(({ step, at, actor, kind, row, note }) => [step, at, actorText(actor), kind, row, note]);
   const problemRows = problems.map(({ row, column, problem }) => [row, column, problem]);
   const markup = html`<html lang="en">
@@ -266,23 +185,23 @@ function openWords({ state, counts }: ReceiptHead): string {
   return `This batch is not done (${state}): ${open.map((name) => `${counts[name]} ${name}`).join(', ')}. What became of these rows was not known when this was written.`;
 }
 
-const rowColumns = 'row user what planned before after state evidence record HTTP sent problem'.split(' ');
+const rowColumns = 'row user what planned before after state evidence record HTTP sent problem mark'.split(' ');
 const rowNumbers = [0, 1, 3, 4, 5, 9];
 
-function pageRow(each: ReceiptRow): string {
-  const { row, user, parameters, planned_before: from, planned_after: to, before, after, state, evidence } = each;
+function pageRow(intent: Intent): string {
+  const { row, user, parameters, plannedBefore: from, plannedAfter: to, before, after, state, evidence } = intent;
   const planned = from === null && to === null ? null : `${from ?? '?'} → ${to ?? '?'}`;
-  const cells = [row, user, whatOf(parameters), planned, before, after, state, evidence, each.record_id];
-  return String(line([...cells, each.http_status, each.sent_at, each.problem], rowNumbers));
+  const cells = [row, user, whatOf(parameters), planned, before, after, state, evidence, intent.recordId];
+  return String(line([...cells, intent.httpStatus, intent.sentAt, intent.problem, intent.token], rowNumbers));
 }
 
 const pageRowsEnd = '</tbody></table>';
 
-/** Characters in the table. The whole text is in the data block. */
+/** Characters in the table. The results have the whole text. */
 const longestWords = 200;
 
 /** `type add, amount 5.00, description Refund`. */
-function whatOf(parameters: ReceiptRow['parameters']): string {
+function whatOf(parameters: Intent['parameters']): string {
   const words = Object.entries(parameters ?? {})
     .filter(([, value]) => value !== null && value !== '')
     .map(([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`);

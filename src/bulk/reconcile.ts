@@ -1,19 +1,12 @@
 /**
  * `bulk reconcile`: compares the journal's changes of balances with what the server shows. Only reads, either pages of users with
- * their transactions or user by user, whichever takes fewer requests. Keeps each step in a file beside the journal, so that a run
- * that was stopped can continue. Section "Reconciling" of docs/architecture.md.
+ * their transactions or user by user, whichever takes fewer requests. Section "Reconciling" of docs/architecture.md.
  */
-import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ApiRecord } from '../api/body.ts';
 import type { Page } from '../api/lists.ts';
 import { Reach, describeUnreadable } from '../api/narrow.ts';
-import type { Head } from '../journal/chain.ts';
 import type { IntentState, Journal } from '../journal/port.ts';
-import { counted } from '../model/text.ts';
-import { explainFileError, readRegularFile, refusePlanted } from '../model/files.ts';
 import { recordId } from '../model/records.ts';
-import { dayMs } from '../model/time.ts';
-import { ownerAlone } from '../store/files/durable-file.ts';
 import { type BalanceParameters, changesOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { readUser, withoutCache } from './actions/user-with.ts';
@@ -33,36 +26,34 @@ import type { UserDirectory } from './find-users.ts';
 
 export interface ReconcilePorts extends Pick<PlanPorts, 'journal' | 'client' | 'clock' | 'signal' | 'pageSize'> {
   readonly directory: Pick<UserDirectory, 'ids'> | null;
-  /** Keeps the steps until the comparison is done. */
-  readonly progressFile: string;
-  /** Called before the requests. @param done users that an earlier run has compared */
-  readonly announce: (requests: number, done: number) => void;
+  /** Called before most of the requests. */
+  readonly announce: (requests: number) => void;
 }
 
 interface Question {
   /** Null for all batches. */
   readonly batch: string | null;
   readonly span: Span;
-  /** The span as the person wrote it: a later run continues this one only if it is the same. */
-  readonly words: string;
-  /** How many requests this run may send; null for as many as it needs. */
-  readonly mostRequests: number | null;
 }
 
-export type Reconciliation = Readonly<Awaited<ReturnType<typeof reconcile>>>;
+export interface Reconciliation {
+  readonly requests: number;
+  readonly users: number;
+  readonly rows: number;
+  readonly findings: readonly Finding[];
+  /** Why the comparison is incomplete; empty if it is complete. */
+  readonly problems: readonly string[];
+}
 
-/** Compares and changes nothing. Throws what the client throws; the next run continues from there. */
-export async function reconcile(ports: ReconcilePorts, question: Question) {
-  const { journal, client } = ports;
-  const key = JSON.stringify([journal.id, client.address, question.batch, question.words]);
-  const progress = await openProgress(ports, key, question.span);
-  const rows = await journalRows(journal, question.batch, progress.span);
-  const comparison = new Comparison(ports, question, rows, progress);
+/** Compares and changes nothing. Throws what the client throws. */
+export async function reconcile(ports: ReconcilePorts, question: Question): Promise<Reconciliation> {
+  const { journal } = ports;
+  const rows = await journalRows(journal, question);
+  const comparison = new Comparison(ports, question, rows);
   const users = [...rows.compared.keys()].sort((a, b) => a - b);
   if (question.batch === null || (await comparison.isCheaperByPages(users))) await comparison.allPages(users);
   else await comparison.eachOf(users);
-  const { requests, findings, problems, stopped } = comparison;
-  if (stopped === null) progress.remove();
+  const { requests, findings, problems } = comparison;
   const now = await statesNow(journal, new Set(findings.map(({ token }) => token)));
   return {
     requests,
@@ -70,15 +61,12 @@ export async function reconcile(ports: ReconcilePorts, question: Question) {
     rows: [...rows.compared.values()].reduce((sum, each) => sum + each.length, 0),
     // A row whose state has changed since its user was read is left out: the finding no longer applies.
     findings: findings.filter(({ token, state }) => (now.get(token) ?? null) === state),
-    /** Why the comparison is incomplete; empty if it is complete. */
-    problems: stopped === null ? problems : [...problems, stopped],
-    /** The same command continues from here. */
-    isStopped: stopped !== null,
+    problems,
   };
 }
 
 /** The rows of all balance batches. Those of the wanted batch, in the span, are to be compared. */
-async function journalRows(journal: Journal, wanted: string | null, span: Span): Promise<JournalRows> {
+async function journalRows(journal: Journal, { batch: wanted, span }: Question): Promise<JournalRows> {
   const byToken = new Map<string, KnownRow>();
   const compared = new Map<number, KnownRow[]>();
   const takenBack = new Map<string, KnownRow>();
@@ -126,36 +114,19 @@ class Comparison {
   readonly #ports: ReconcilePorts;
   readonly #question: Question;
   readonly #rows: JournalRows;
-  readonly #progress: Progress;
   readonly #reach = new Reach();
   readonly #done = new Set<number>();
-  #next = 1;
-  #total: number | undefined;
-  #stepsBack = 0;
   #isAnnounced = false;
   /** Whether the list shows transactions; undefined while unknown. */
   #listed: boolean | undefined;
   requests = 0;
   readonly findings: Finding[] = [];
   readonly problems: string[] = [];
-  /** Why this run stopped early; null if it did not. */
-  stopped: string | null = null;
 
-  constructor(ports: ReconcilePorts, question: Question, rows: JournalRows, progress: Progress) {
+  constructor(ports: ReconcilePorts, question: Question, rows: JournalRows) {
     this.#ports = { ...ports, client: withoutCache(ports.client) };
     this.#question = question;
     this.#rows = rows;
-    this.#progress = progress;
-    for (const step of progress.steps) {
-      [this.#next, this.#total] = [step.next, step.total ?? this.#total];
-      this.#take(step);
-    }
-  }
-
-  #take({ users, findings, problems }: Progress['steps'][number]): void {
-    for (const user of users) this.#done.add(user);
-    this.findings.push(...findings);
-    this.problems.push(...problems);
   }
 
   get users(): number {
@@ -166,15 +137,8 @@ class Comparison {
     return this.#question.batch !== null;
   }
 
-  get #isSpent(): boolean {
-    const { mostRequests } = this.#question;
-    if (mostRequests === null || this.requests < mostRequests) return false;
-    this.stopped = `stopped after ${counted(this.requests, 'request')}, as --max-requests says; the same command continues`;
-    return true;
-  }
-
   async isCheaperByPages(users: readonly number[]): Promise<boolean> {
-    if (users.length <= fewUsers || this.#progress.steps.length > 0) return this.#next > 1;
+    if (users.length <= fewUsers) return false;
     this.requests += 1;
     const { lastPage, records } = await this.#page(1);
     return lastPage < users.length && records.some((record) => changesOf(record) !== undefined);
@@ -182,11 +146,10 @@ class Comparison {
 
   /** Compares every user of the list, then the known users whom the list left out. */
   async allPages(users: readonly number[]): Promise<void> {
-    let last = Infinity;
-    while (this.#next <= last) {
+    let total = 0;
+    let stepsBack = 0;
+    for (let [number, last] = [1, 1]; number <= last;) {
       this.#ports.signal.throwIfAborted();
-      if (this.#isSpent) return;
-      const number = this.#next;
       const page = await this.#page(number);
       this.requests += 1;
       last = page.lastPage;
@@ -194,14 +157,14 @@ class Comparison {
       if (this.#listed === undefined && this.problems.length > 0) return;
       this.#announce(last - number + (this.#listed === false ? page.total : 0));
       // If users were deleted, those behind them have moved forward, onto pages that were read already.
-      const gone = Math.max(0, (this.#total ?? 0) - page.total);
-      if (gone > 0 && (this.#stepsBack += 1) > maxStepsBack) {
+      const gone = Math.max(0, total - page.total);
+      if (gone > 0 && (stepsBack += 1) > maxStepsBack) {
         this.problems.push('the list of users became shorter again and again while it was read');
         return;
       }
-      const next = gone === 0 ? number + 1 : Math.max(1, number - Math.ceil(gone / page.perPage));
-      if (!(await this.#comparePage(page, next))) return;
-      [this.#next, this.#total] = [next, page.total];
+      await this.#comparePage(page);
+      number = gone === 0 ? number + 1 : Math.max(1, number - Math.ceil(gone / page.perPage));
+      total = page.total;
     }
     await this.#compareUnlisted(users);
   }
@@ -209,11 +172,7 @@ class Comparison {
   async eachOf(users: readonly number[]): Promise<void> {
     const left = users.filter((user) => !this.#done.has(user));
     this.#announce(left.length);
-    for (const user of left) {
-      this.#ports.signal.throwIfAborted();
-      if (this.#isSpent) return;
-      this.#record(1, undefined, [[user, await this.#readChanges(user)]]);
-    }
+    for (const user of left) await this.#compareOne(user);
   }
 
   #page(number: number) {
@@ -221,7 +180,7 @@ class Comparison {
   }
 
   #announce(requests: number): void {
-    if (!this.#isAnnounced) this.#ports.announce(requests, this.#done.size);
+    if (!this.#isAnnounced) this.#ports.announce(requests);
     this.#isAnnounced = true;
   }
 
@@ -234,26 +193,22 @@ class Comparison {
     return undefined;
   }
 
-  /** Compares the users of a page. Returns false if the run stopped before its end. */
-  async #comparePage({ records, unreadable = [], total }: Page, next: number): Promise<boolean> {
-    const seen: [number, SeenChanges][] = [];
-    const problems = unreadable.length > 0 ? [describeUnreadable(unreadable)] : [];
+  async #comparePage({ records, unreadable = [] }: Page): Promise<void> {
+    if (unreadable.length > 0) this.problems.push(describeUnreadable(unreadable));
     for (const record of records) {
       const id = recordId(record);
-      if (id === undefined) problems.push('a user is shown whose id cannot be read');
+      if (id === undefined) this.problems.push('a user is shown whose id cannot be read');
       // If a batch is compared, only its users count.
       if (id === undefined || this.#done.has(id) || (this.#isBatch && !this.#rows.compared.has(id))) continue;
       const changes = changesOf(record);
-      if (changes !== undefined) seen.push([id, changes]);
-      else if (this.#isSpent) return false;
-      else {
-        this.#ports.signal.throwIfAborted();
-        // Recorded one by one: a page of such users takes many requests.
-        this.#record(this.#next, this.#total, [[id, await this.#readChanges(id)]]);
-      }
+      if (changes === undefined) await this.#compareOne(id);
+      else this.#compare(id, changes);
     }
-    this.#record(next, total, seen, problems);
-    return true;
+  }
+
+  async #compareOne(user: number): Promise<void> {
+    this.#ports.signal.throwIfAborted();
+    this.#compare(user, await this.#readChanges(user));
   }
 
   /** Compares the users of the journal and of the mirror whom the list did not show. */
@@ -279,93 +234,8 @@ class Comparison {
     return record === null ? 'gone' : (changesOf(record) ?? 'hidden');
   }
 
-  /** Compares what was seen and adds it to the progress file. */
-  #record(
-    next: number,
-    total: number | undefined,
-    seen: readonly (readonly [number, SeenChanges])[],
-    problems: readonly string[] = [],
-  ): void {
-    const findings = seen.flatMap(([user, changes]) => findingsOf(user, changes, this.#rows, this.#progress.span));
-    const step = { next, total, users: seen.map(([user]) => user), findings, problems };
-    this.#take(step);
-    this.#progress.add(step);
+  #compare(user: number, seen: SeenChanges): void {
+    this.#done.add(user);
+    this.findings.push(...findingsOf(user, seen, this.#rows, this.#question.span));
   }
-}
-
-interface Step {
-  /** The next page of the list to read. */
-  readonly next: number;
-  readonly total: number | undefined;
-  readonly users: readonly number[];
-  readonly findings: readonly Finding[];
-  readonly problems: readonly string[];
-}
-
-type Progress = Awaited<ReturnType<typeof openProgress>>;
-
-interface Header {
-  readonly key: string;
-  readonly at: number;
-  readonly span: Span;
-  readonly head: Head | null;
-}
-
-/**
- * Opens the progress file: a header line, then one line for each step. Starts again if the progress is older than a day, belongs to
- * another question, or comes from a journal with steps that this one lacks.
- */
-async function openProgress({ journal, progressFile: file, clock }: ReconcilePorts, key: string, span: Span) {
-  const [first, ...steps] = linesOf(file);
-  const header = first as Header | undefined;
-  const isContinued =
-    header?.key === key &&
-    clock.now() - header.at < dayMs &&
-    (header.head === null || (await journal.hasStep(header.head)));
-  const explained = (work: () => void): void => {
-    try {
-      work();
-    } catch (error) {
-      throw explainFileError(error, 'write to', file) ?? error;
-    }
-  };
-  // Rewritten even if it is continued: the last line may have been cut off.
-  const kept = isContinued
-    ? [header, ...steps]
-    : [{ key, at: clock.now(), span, head: (await journal.head()) ?? null } satisfies Header];
-  const text = kept.map((line) => `${JSON.stringify(line)}\n`).join('');
-  explained(() => {
-    refusePlanted(file);
-    writeFileSync(file, text, { mode: ownerAlone });
-  });
-  return {
-    steps: isContinued ? (steps as Step[]) : [],
-    /** The span as of the first of these runs. */
-    span: isContinued ? header.span : span,
-    add: (step: Step) => explained(() => appendFileSync(file, `${JSON.stringify(step)}\n`)),
-    remove: () => explained(() => rmSync(file, { force: true })),
-  };
-}
-
-/** Bytes. The file has one line for each page or user, so no shop comes near this. */
-const maxProgressBytes = 2 ** 30;
-
-/** The parsed lines of the file, up to the first incomplete one. */
-function linesOf(file: string): unknown[] {
-  let text: string;
-  try {
-    text = readRegularFile(file, maxProgressBytes).bytes.toString('utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw explainFileError(error, 'read', file) ?? error;
-  }
-  const lines: unknown[] = [];
-  for (const line of text.split('\n')) {
-    try {
-      lines.push(JSON.parse(line));
-    } catch {
-      return lines;
-    }
-  }
-  return lines;
 }

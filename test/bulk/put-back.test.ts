@@ -73,11 +73,11 @@ test('of a journal and its copy that send at the same moment, one is refused', a
   expect(ends.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
 });
 
-async function adoptAll(journal: Journal, client: Client, file: string): Promise<void> {
+async function adoptAll(journal: Journal, client: Client): Promise<void> {
   const signal = new AbortController().signal;
   const ports = { journal, client, memory: null, clock: systemClock, signal };
-  const whole = { batch: null, span: { from: null, to: null }, words: '', mostRequests: null };
-  const rest = { directory: null, pageSize: 1_000, progressFile: `${file}.reconcile`, announce: () => {} };
+  const whole = { batch: null, span: { from: null, to: null } };
+  const rest = { directory: null, pageSize: 1_000, announce: () => {} };
   await adopt(ports, await reconcile({ ...ports, ...rest }, whole));
 }
 
@@ -95,7 +95,7 @@ test('a payment that was adopted is not made again by a batch that was claimed b
   copyFileSync(`${file}.copy`, file);
   const back = await open(file);
   expect((await send(back, client, first.batch)).error?.message).toMatch(/which is not in this journal/);
-  await adoptAll(back, client, file);
+  await adoptAll(back, client);
   expect((await send(back, client, first.batch)).error?.message).toMatch(/sent before/);
   expect(made()).toBe(1);
 });
@@ -132,7 +132,7 @@ test('an adopted payment counts towards the bound of the day on which it was mad
   await later.close();
   copyFileSync(`${file}.copy`, file);
   const back = await open(file);
-  await adoptAll(back, client, file);
+  await adoptAll(back, client);
   const other = newUser(sandbox, 100);
   const { batch } = await plan(back, client, sheetOf([[other, 'add', '5', 'Credit']]));
   const [tomorrow, caps] = [{ now: () => Date.now() + 25 * hourMs }, { maxDay: '9.00' }] as const;

@@ -1,6 +1,6 @@
 // @module-tag full
 /** Compares the journal with the server. Whatever older journal is restored, nobody is paid twice. */
-import { copyFileSync, existsSync, rmSync } from 'node:fs';
+import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -178,30 +178,6 @@ describe('a journal', () => {
     const { code, stderr } = await world.bulk(['reconcile', '--adopt']);
     expect([code, stderr]).toEqual([5, expect.stringMatching(/may still be made late/)]);
     expect((await world.bulk(['run', 'balance', 'today.csv', '--yes'])).code).toBe(2);
-  });
-
-  test('can be adopted over several runs, each of which continues where the last one stopped', async () => {
-    const { world, copy, sandbox } = await twoDays();
-    putBack(world, copy);
-    const environment = { ...world.environment, ADMIN_MIRROR_API_PAGE_SIZE: '2' };
-    const args = ['reconcile', '--adopt', '--settle-after', '0s', '--max-requests', '2'];
-    const codes: number[] = [];
-    const pages = () => sandbox.control.requests().recent.filter(({ url }) => url.includes('include=balance')).length;
-    const before = pages();
-    for (let time = 0; time < 9 && codes.at(-1) !== 0; time += 1) {
-      const { code, stdout, stderr } = await world.bulk(args, { environment });
-      codes.push(code);
-      if (code === 0) break;
-      expect(stderr).toMatch(/about \d more request/);
-      expect(stdout).not.toMatch(/adopted/);
-      expect((await world.bulk(['run', 'balance', 'today.csv', '--yes'])).stderr).toMatch(/bulk reconcile --adopt/);
-    }
-    expect(codes.length).toBeGreaterThan(2);
-    expect(codes.at(-1)).toBe(0);
-    // Five users of the sandbox, those of both files, and the owner of the key: each page once.
-    expect(pages() - before).toBeLessThanOrEqual(6);
-    expect(existsSync(`${journalOf(world)}.reconcile`)).toBe(false);
-    expect((await world.bulk(['run', 'balance', 'today.csv', '--yes'])).stderr).toMatch(/sent before/);
   });
 
   test('on a server without transactions can be accepted by a person once, with a reason that is recorded', async () => {

@@ -142,8 +142,8 @@ class World {
   async #adopt(journal: Journal): Promise<void> {
     const signal = new AbortController().signal;
     const ports = { journal, client: this.#client, memory: this.#memory, clock: systemClock, signal };
-    const whole = { batch: null, span: { from: null, to: null }, words: '', mostRequests: null };
-    const rest = { directory: null, pageSize: 1_000, progressFile: `${this.#file}.reconcile`, announce: () => {} };
+    const whole = { batch: null, span: { from: null, to: null } };
+    const rest = { directory: null, pageSize: 1_000, announce: () => {} };
     await adopt(ports, await reconcile({ ...ports, ...rest }, whole));
   }
 

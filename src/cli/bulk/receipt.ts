@@ -1,7 +1,7 @@
-/** `bulk receipt`: writes a document about a batch, for people to read, print and keep. */
-import { basename, extname } from 'node:path';
-import { type Command, Option } from 'commander';
-import { type ReceiptFormat, receiptFormats, type ReceiptHead, receiptOf } from '../../bulk/receipt.ts';
+/** `bulk receipt`: writes a page about a batch, for people to read, print and keep. */
+import { basename } from 'node:path';
+import type { Command } from 'commander';
+import { type ReceiptHead, receiptOf } from '../../bulk/receipt.ts';
 import { countWords } from '../../bulk/report.ts';
 import { counted, onOneLine } from '../../model/text.ts';
 import { systemClock } from '../../model/time.ts';
@@ -14,7 +14,6 @@ import { batchToLookAt, lookHelp, setExitCode } from './shared.ts';
 
 interface ReceiptFlags {
   readonly output?: string;
-  readonly format?: ReceiptFormat;
   readonly force?: true;
 }
 
@@ -22,29 +21,21 @@ export function defineReceipt(bulk: Command, context: CliContext): void {
   bulk
     .command('receipt')
     .description(
-      'Write one document about a batch: who planned, approved and sent it, the outcome of every row and what proves it.',
+      'Write one page about a batch to print and keep: who planned, approved and sent it, the outcome of every row and what proves it.',
     )
     .argument('<batch>', lookHelp)
-    .option('-o, --output <file>', 'a new file (default: receipt-<batch>.json or .html in the working folder)')
-    .addOption(
-      new Option(
-        '--format <format>',
-        'json for programs, or html for people and printers (default: from the name of the file, else json)',
-      ).choices(receiptFormats),
-    )
+    .option('-o, --output <file>', 'a new .html file (default: receipt-<batch>.html in the working folder)')
     .option('--force', 'replace the file if it exists')
     .action((batch: string, flags: ReceiptFlags) => runReceipt(context, batch, flags));
 }
 
 async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags): Promise<void> {
   const [journal, batch] = await batchToLookAt(context, name);
-  const ending = receiptFormats.find((each) => extname(flags.output ?? '').toLowerCase() === `.${each}`);
-  const format = flags.format ?? ending ?? 'json';
-  const file = flags.output ?? `receipt-${batch.batch}.${format}`;
+  const file = flags.output ?? `receipt-${batch.batch}.html`;
   const path = newFile(context, file, flags.force === true);
   let head: ReceiptHead | undefined;
   const { chunks, end } = measured(
-    receiptOf(journal, batch, { format, clock: systemClock, onHead: (made) => void (head = made) }),
+    receiptOf(journal, batch, { clock: systemClock, onHead: (made) => void (head = made) }),
   );
   const bytes = await writeDurableFile(path, chunks, context.signal);
   if (head === undefined) throw new Error('a receipt has no head');
@@ -60,7 +51,7 @@ async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags
   const { state, settled, rows, counts } = head;
   const about = { batch: head.batch, state, settled, rows, counts, head: head.head };
   const line = `${file}  ${counted(bytes, 'byte')}`;
-  printResult(context, { file, format, bytes, ...about }, [...aboutLines(head), line]);
+  printResult(context, { file, bytes, ...about }, [...aboutLines(head), line]);
 }
 
 function aboutLines(head: ReceiptHead): string[] {

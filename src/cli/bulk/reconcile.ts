@@ -14,30 +14,19 @@ import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { checkSpan, formatOption, toCount, toMoment } from '../flag-values.ts';
+import { checkSpan, formatOption, toMoment } from '../flag-values.ts';
 import { paint, printJson, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
 import { acceptReasonOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
 
 const formats = ['table', 'csv', 'json'] as const;
 
-/** A time, and the text as it was typed: a stopped run continues if the text is the same. */
-interface Moment {
-  readonly text: string;
-  readonly ms: number;
-}
-
 interface Flags extends Pick<SendFlags, 'settleAfter' | 'acceptJournal' | 'reason'> {
-  readonly since?: Moment;
-  readonly until?: Moment;
+  readonly since?: number;
+  readonly until?: number;
   readonly adopt?: boolean;
-  readonly maxRequests?: number;
   readonly format: (typeof formats)[number];
 }
-
-const moment =
-  (dayEnd: boolean) =>
-  (text: string): Moment => ({ text, ms: toMoment(dayEnd)(text) });
 
 export function defineReconcile(bulk: Command, context: CliContext): void {
   const command = bulk
@@ -51,19 +40,17 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
     .option(
       '--since <time>',
       'only what was sent from this time on: a time, a day, or 7d for seven days ago',
-      moment(false),
+      toMoment(false),
     )
-    .option('--until <time>', 'only what was sent up to this time, or to the end of this day', moment(true))
+    .option('--until <time>', 'only what was sent up to this time, or to the end of this day', toMoment(true))
     .option('--adopt', 'record what the journal lacks; with a batch, the outcome of its rows')
-    .option('--max-requests <n>', 'stop after <n> requests; the same command continues from there', toCount)
     .option('--accept-journal', 'accept this journal although it lacks rows that were sent; needs --reason')
     .option('--reason <text>', 'why; it stays on record')
     .addOption(formatOption('differences', formats))
     .addHelpText(
       'after',
       `
-Before it starts, it prints how many requests it needs: one for each page of users, or one for each user of the batch. If it
-was stopped, the same command continues within a day.
+Before it starts, it prints how many requests it needs: one for each page of users, or one for each user of the batch.
 
 Examples:
   admin-mirror bulk reconcile --since 2026-03-01 --until 2026-03-31 --format csv > march.csv
@@ -103,42 +90,32 @@ async function compare(
   context: CliContext,
   ports: BulkPorts,
   name: string | undefined,
-  { since, until, adopt: adopts = false, maxRequests, settleAfter, format }: Flags,
+  { since, until, adopt: adopts = false, settleAfter, format }: Flags,
 ): Promise<void> {
   const { journal } = ports;
-  const { store, bulk } = context.settings();
+  const { bulk } = context.settings();
   const batch = name === undefined ? null : await batchOf(journal, name);
   if (batch !== null && batch.action !== balance.name) {
     throw new UsageError(`batch ${batch.batch} changes no balances: there are no transactions to compare it with`, {
       advice: `\`admin-mirror bulk reconcile ${batch.batch} --adopt\` looks for its rows on the server.`,
     });
   }
-  const span: Span = { from: since?.ms ?? null, to: until?.ms ?? null };
-  checkSpan(since && timestampOf(since.ms), until && timestampOf(until.ms));
+  const span: Span = { from: since ?? null, to: until ?? null };
+  const timeOf = (ms?: number) => (ms === undefined ? undefined : timestampOf(ms));
+  checkSpan(timeOf(since), timeOf(until));
   if (adopts) await checkSettled(ports, settleAfter ?? bulk.settleAfterMs);
-  // Two runs at once would write to the same progress file.
-  await journal.acquireLock('reconcile');
-  try {
-    const announce = (requests: number, done: number) => printNote(context, announcement(requests, done));
-    const words = `${since?.text ?? ''} ${until?.text ?? ''}`;
-    const found = await reconcile(
-      { ...ports, progressFile: `${store.journal}.reconcile`, announce },
-      { batch: batch?.batch ?? null, span, words, mostRequests: maxRequests ?? null },
-    );
-    await report(context, format, found, adopts && !found.isStopped ? await adopt(ports, found) : null);
-  } finally {
-    await journal.releaseLock('reconcile');
-  }
+  const announce = (requests: number) => printNote(context, announcement(requests));
+  const found = await reconcile({ ...ports, announce }, { batch: batch?.batch ?? null, span });
+  await report(context, format, found, adopts ? await adopt(ports, found) : null);
 }
 
 /** The default rate limit of servers of this API. */
 const usualPerMinute = 60;
 
-function announcement(requests: number, done: number): string {
-  const before = done === 0 ? '' : ` (${counted(done, 'user')} were looked at before)`;
+function announcement(requests: number): string {
   const minutes = Math.ceil(requests / usualPerMinute);
   const time = minutes > 1 ? `; at ${usualPerMinute} a minute, about ${minutes} minutes` : '';
-  return `Reading the transactions of users: about ${counted(requests, 'more request')}${time}${before}`;
+  return `Reading the transactions of users: about ${counted(requests, 'more request')}${time}`;
 }
 
 const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';

@@ -1,7 +1,7 @@
 /** One batch: its plan, its problems, the outcome of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
 import { type BatchReport, discrepancyWords, isDiscarded, totalWords } from '../../bulk/report.ts';
-import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
+import { receiptOf } from '../../bulk/receipt.ts';
 import { manifestText, resultChunks } from '../../bulk/results.ts';
 import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
 import type { Batch, BatchPeople, Intent } from '../../journal/port.ts';
@@ -230,8 +230,8 @@ function filesTag({ link, offers }: Visit, report: BatchReport): Html {
         <a href="${at('manifest.json')}" download>manifest.json</a>
       </li>
       <li>
-        the receipt:
-        ${receiptFormats.map((format) => html`<a href="${link(`/batches/${batch}/receipts/receipt.${format}`)}" download>receipt.${format}</a> `)}
+        the receipt, to print and keep:
+        <a href="${link(`/batches/${batch}/receipts/receipt.html`)}" download>receipt.html</a>
       </li>
     </ul>
     ${
@@ -297,18 +297,21 @@ export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Re
 export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const { settings, clock } = ports;
-  const format = receiptFormats.find((each) => visit.params['receipt'] === `receipt.${each}`);
-  if (format === undefined) throw notFound('there is no such file');
+  if (visit.params['receipt'] !== 'receipt.html') throw notFound('there is no such file');
   async function* chunks(): AsyncGenerator<Uint8Array> {
     const releases = new Releases();
     try {
       // A separate connection: the receipt is read in one transaction, which would block all other uses of the journal.
       const journal = await openJournalForReading(settings, clock, releases);
-      if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', clock });
+      if (journal !== undefined) yield* receiptOf(journal, batch, { clock });
     } finally {
       await releases.close();
     }
   }
-  const type = format === 'json' ? 'application/json' : 'text/html; charset=utf-8';
-  return { kind: 'file', name: `receipt-${batch.batch}.${format}`, type, chunks: chunks() };
+  return {
+    kind: 'file',
+    name: `receipt-${batch.batch}.html`,
+    type: 'text/html; charset=utf-8',
+    chunks: chunks(),
+  };
 }

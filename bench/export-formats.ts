@@ -1,4 +1,4 @@
-/** Every user in each format compared with its floor, and the memory of each. */
+/** Every user in each format compared with its floor, by processor time, and the memory of each. */
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { measure, measureCli, median, type Measured } from './process.ts';
@@ -18,21 +18,21 @@ async function benchJsonLines(folder: string, mirror: string, pairs: number): Pr
     closeSync(output);
   }
   rmSync(target);
-  const ratio = median(ours.map(({ seconds }, index) => seconds / (shell[index]?.seconds ?? 0)));
+  const ratio = median(ours.map(({ cpuSeconds }, index) => cpuSeconds / (shell[index]?.cpuSeconds ?? 0)));
   return [
     {
-      what: 'JSON lines of all users (floor: sqlite3 -json)',
+      what: 'JSON lines of all users, processor time (floor: sqlite3 -json)',
       floor: seconds(shell),
       ours: seconds(ours),
       ratio: `${ratio.toFixed(2)} ×`,
-      goal: 'at most 2 ×',
-      met: ratio <= 2,
+      goal: 'at most 1.6 ×',
+      met: ratio <= 1.6,
     },
     memoryRow('JSON lines', ours),
   ];
 }
 
-/** A format that no shell writes: a limit in seconds. */
+/** A format that no shell writes: a limit in seconds of processor time. */
 async function benchFormat(
   folder: string,
   mirror: string,
@@ -43,12 +43,12 @@ async function benchFormat(
   for (let pair = 0; pair < pairs; pair += 1) ours.push(await exportOnce(folder, mirror, format));
   return [
     {
-      what: `${name} of all users`,
+      what: `${name} of all users, processor time`,
       floor: '',
       ours: seconds(ours),
       ratio: '',
       goal: `at most ${most} s`,
-      met: median(ours.map((each) => each.seconds)) <= most,
+      met: median(ours.map((each) => each.cpuSeconds)) <= most,
     },
     memoryRow(name, ours),
   ];
@@ -74,14 +74,14 @@ function memoryRow(name: string, ours: readonly Measured[]): Row {
 }
 
 function seconds(tries: readonly Measured[]): string {
-  return `${median(tries.map((each) => each.seconds)).toFixed(1)} s`;
+  return `${median(tries.map((each) => each.cpuSeconds)).toFixed(1)} s`;
 }
 
 /** Measures each format `pairs` times; JSON lines in turn with the shell. */
 export async function benchExportFormats(folder: string, mirror: string, pairs: number): Promise<Row[]> {
   return [
     ...(await benchJsonLines(folder, mirror, pairs)),
-    ...(await benchFormat(folder, mirror, pairs, { format: 'parquet', name: 'Parquet', most: 15 })),
+    ...(await benchFormat(folder, mirror, pairs, { format: 'parquet', name: 'Parquet', most: 10 })),
     ...(await benchFormat(folder, mirror, pairs, { format: 'xlsx', name: 'Excel', most: 40 })),
   ];
 }

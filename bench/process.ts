@@ -10,7 +10,7 @@ export interface Measured {
   readonly seconds: number;
   /** The largest resident set, MB, of the process itself without its children. */
   readonly peakMb: number;
-  /** The processor time of the process and its threads, as of the last look. */
+  /** The processor time of the process, its threads and the children that it waited for: user and system. */
   readonly cpuSeconds: number;
   readonly stdout: string;
 }
@@ -27,22 +27,35 @@ export function peakOf(pid: number): number {
 
 const ticksASecond = 100;
 
-/** The processor time so far, user and system. */
+/** The processor time of a running process so far, user and system. */
 export function cpuOf(pid: number): number {
+  return cpuTimes(pid).own;
+}
+
+/** The processor time of all children of this process that have ended. */
+export function cpuOfEnded(): number {
+  return cpuTimes('self').ended;
+}
+
+/** Seconds of processor time: of the process itself, and of its children that have ended. */
+function cpuTimes(pid: number | 'self'): { own: number; ended: number } {
   try {
     // The other fields follow the name in brackets, which may contain anything.
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const ticks = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
-      .split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / ticksASecond;
+      .split(' ')
+      .slice(11, 15)
+      .map(Number);
+    const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = ticks;
+    return { own: (user + system) / ticksASecond, ended: (endedUser + endedSystem) / ticksASecond };
   } catch {
-    return 0;
+    return { own: 0, ended: 0 };
   }
 }
 
 const pollMs = 20;
 
-/** Runs the program to its end. Throws if it fails, with its output. */
+/** Runs the program to its end; nothing else that this process started may end meanwhile. Throws if it fails, with its output. */
 export function measure(
   program: string,
   args: readonly string[],
@@ -50,6 +63,7 @@ export function measure(
   outputTo: 'pipe' | 'ignore' | number = 'pipe',
 ): Promise<Measured> {
   const startedAt = performance.now();
+  const before = cpuOfEnded();
   const child: ChildProcess = spawn(program, args, {
     env: { ...process.env, ...environment },
     stdio: ['ignore', outputTo, 'pipe'],
@@ -57,18 +71,17 @@ export function measure(
   let stdout = '';
   let stderr = '';
   let peakMb = 0;
-  let cpuSeconds = 0;
   child.stdout?.on('data', (text: Buffer) => (stdout += text.toString()));
   child.stderr?.on('data', (text: Buffer) => (stderr += text.toString()));
   const poll = setInterval(() => {
     peakMb = Math.max(peakMb, peakOf(child.pid ?? 0));
-    cpuSeconds = Math.max(cpuSeconds, cpuOf(child.pid ?? 0));
   }, pollMs);
   return new Promise((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code) => {
       clearInterval(poll);
       const seconds = (performance.now() - startedAt) / 1000;
+      const cpuSeconds = cpuOfEnded() - before;
       if (code === 0) resolve({ seconds, peakMb, cpuSeconds, stdout });
       else reject(new Error(`${program} ${args.join(' ')} ended with ${code}:\n${stderr}`));
     });

@@ -1,6 +1,6 @@
 /**
  * Measures what the project promises about its speed, compares each figure with a floor of the same run, prints it at
- * once and writes bench/results.md. `npm run bench`; for less, `npm run bench:run -- --users 200000`, or only some
+ * once and writes bench/results.md. Ends with 1 if a goal was missed. `npm run bench`; for less, `npm run bench:run -- --users 200000`, or only some
  * parts, which writes nothing: `npm run bench:run -- --only first-sync,csv`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,6 +14,7 @@ import { benchCursor } from './cursor.ts';
 import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchLargeRecords } from './large-records.ts';
+import { benchLatency } from './latency.ts';
 import { benchNextSync, benchServerCost } from './next-sync.ts';
 import { benchPublish } from './publish.ts';
 import { benchReports } from './reports.ts';
@@ -42,6 +43,7 @@ try {
   const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
     start: () => benchStart(folder),
     'first-sync': () => benchFirstSync(mirror, users, Math.round(users / 5), pairs),
+    latency: () => benchLatency(folder, pairs),
     reports: async () => {
       const { rows, slow } = await benchReports(folder, users, pairs);
       slowReports.push(slow);
@@ -67,6 +69,7 @@ try {
     process.stdout.write(`${markdownTable(found)}\n\n`);
   }
   if (only.length === 0) await writeResults(rows);
+  if (rows.some(({ met }) => !met)) process.exitCode = 1;
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -13,8 +13,8 @@ export interface BenchSandbox {
 }
 
 /** Starts `admin-mirror sandbox` with this many users and waits until it serves. */
-export async function startBenchSandbox(users: number, emails = 0): Promise<BenchSandbox> {
-  const counts = ['--users', String(users), '--emails', String(emails), '--packages', '0', '--coupons', '0'];
+export async function startBenchSandbox(users: number, emails = 0, more: string[] = []): Promise<BenchSandbox> {
+  const counts = ['--users', String(users), '--emails', String(emails), '--packages', '0', '--coupons', '0', ...more];
   const child = spawn(process.execPath, [command, 'sandbox', '--json', '--quiet', ...counts], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -38,7 +38,7 @@ export interface Again {
 }
 
 /** The reason without spaces at its ends. Throws a UsageError if there is none. @param advice what the reason must say */
-export function requiredReason(reason: string, advice = 'Say why: --reason "…". It stays on record.'): string {
+export function requiredReason(reason: string, advice = 'Say why. It stays on record.'): string {
   const words = reason.trim();
   if (words === '') throw new UsageError('a reason is needed', { advice });
   return words;

@@ -69,7 +69,7 @@ export async function checkClaimable(
 
 function endedMeanwhile({ batch }: Pick<Batch, 'batch'>): UsageError {
   return new NotSentError(`batch ${batch} was ended meanwhile: somebody discarded it or found its rows on the server`, {
-    advice: `See who and why with \`admin-mirror bulk status ${batch}\`.`,
+    advice: `\`admin-mirror bulk status ${batch}\` says who and why.`,
   });
 }
 
@@ -77,7 +77,7 @@ export function alreadyApproved({ batch, state }: Pick<Batch, 'batch' | 'state'>
   return new UsageError(`batch ${batch} was approved before`, {
     advice:
       state === 'done'
-        ? `It is done: see the outcome of its rows with \`admin-mirror bulk results ${batch}\`.`
+        ? `It is done: \`admin-mirror bulk results ${batch}\` has the outcome of its rows.`
         : `Continue it with \`admin-mirror bulk resume ${batch}\`.`,
   });
 }
@@ -119,7 +119,7 @@ function checkClaim(
 ): void {
   refuseRivals(rivals);
   const { behind, overApplied, rows, claimedToday } = view;
-  if (behind !== undefined) throw journalBehind(behind.batch, behind.behind ?? '');
+  if (behind !== undefined) throw journalBehind(behind.behind ?? '');
   if (overApplied !== undefined) throw madeTwice(overApplied);
   const problem = batchCapProblem(rows, claimedToday, batch.undoOf === null ? caps : noCaps);
   if (problem !== null) throw new NotSentError(problem, { advice: capAdvice });
@@ -147,7 +147,7 @@ export function checkNotRepeated(
   if (repeats.length > 0) throw sentBefore(repeats);
 }
 
-const sendAgain = 'To send it again on purpose: --again --reason "…".';
+const sendAgain = 'To send it again on purpose, give `--again --reason "…"`.';
 
 function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): void {
   // If every row has been claimed before, consent was given then.
@@ -159,8 +159,8 @@ function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): v
     `${what} sent before, on ${minuteOf(before.appliedAt ?? before.createdAt)} as batch ${before.batch}`,
     {
       advice:
-        `See its outcome with \`admin-mirror bulk status ${before.batch}\`` +
-        `${before.state === 'done' ? '' : `, and continue it with \`admin-mirror bulk resume ${before.batch}\``}. ${sendAgain}`,
+        `\`admin-mirror bulk status ${before.batch}\` has its outcome` +
+        `${before.state === 'done' ? '' : `; continue it with \`admin-mirror bulk resume ${before.batch}\``}. ${sendAgain}`,
     },
   );
 }
@@ -234,7 +234,7 @@ function madeTwice({ batch, row }: { readonly batch: string; readonly row: numbe
   return new OutcomeUnknownError(`row ${row} of batch ${batch} was made more than once; nothing more is sent`, {
     advice:
       `\`admin-mirror bulk status ${batch}\` says how to take the excess back. Then record that: ` +
-      `admin-mirror bulk resolve ${batch} --row ${row} --applied --reason "…".`,
+      `\`admin-mirror bulk resolve ${batch} --row ${row} --applied --reason "…"\`.`,
   });
 }
 

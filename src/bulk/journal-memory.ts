@@ -71,7 +71,7 @@ export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Pr
   const problem = await problemOf(ports, ports.memory?.recall() ?? null);
   if (problem !== null) throw notTheJournal(problem);
   const found = await ports.journal.behind();
-  if (found !== undefined) throw journalBehind(found.batch, found.behind ?? '');
+  if (found !== undefined) throw journalBehind(found.behind ?? '');
 }
 
 function notTheJournal(problem: string): NotSentError {
@@ -80,12 +80,11 @@ function notTheJournal(problem: string): NotSentError {
   });
 }
 
-export function journalBehind(batch: string, why: string): OutcomeUnknownError {
+export function journalBehind(why: string): OutcomeUnknownError {
   return new OutcomeUnknownError(`this journal is older than the server: ${why}; nothing more is sent from it`, {
     advice:
       'It was restored from a copy, or another one was in use since. Put the newest journal back. If there is none, ' +
-      '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made; ' +
-      `with \`bulk reconcile ${batch} --adopt\`, of this batch alone.`,
+      '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made.',
   });
 }
 

@@ -173,7 +173,7 @@ function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
   return mapRows(rows, (row) => {
     const state = row.cells[at]?.trim().toLowerCase() ?? '';
     if (!sentStates.has(state)) return row;
-    const problem = `the file says that this row is ${state}: it was sent. Take it out, or send it again with --again --reason "…"`;
+    const problem = `the file says that this row is ${state}: it was sent. Take it out, or send it again with \`--again --reason "…"\``;
     return { ...row, problems: [...row.problems, { row: row.row, column: '_state', problem }] };
   });
 }

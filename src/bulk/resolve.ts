@@ -20,13 +20,13 @@ interface Resolution {
  */
 export async function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): Promise<IntentState> {
   const { row, outcome, resend } = resolution;
-  const reason = requiredReason(resolution.reason, 'Say how you know: --reason "…".');
+  const reason = requiredReason(resolution.reason, 'Say how you know.');
   if (resend && outcome === 'applied') {
-    throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
+    throw new UsageError('what was applied must not be sent again', { advice: 'Nothing was recorded.' });
   }
   if (resend && (await journal.wasDiscarded(batch))) {
     throw new UsageError(`batch ${batch} was discarded: nothing of it is sent again`, {
-      advice: 'Leave --resend out. To send the row after all, plan a batch with it.',
+      advice: 'To send the row after all, plan a batch with it.',
     });
   }
   return underLock(journal, batch, async () => {
@@ -38,7 +38,7 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
     const done = state === 'rejected' || state === 'not_applied';
     if (!isOpen(state) && !(done && resend)) {
       throw new UsageError(`row ${row} is ${state.replace('_', ' ')}: there is nothing to decide about it`, {
-        advice: done ? 'Add --resend to send it again.' : undefined,
+        advice: done ? 'It can be sent again.' : undefined,
       });
     }
     const to = resend ? 'planned' : outcome;

@@ -344,7 +344,7 @@ class Run {
     const name = countNameOf(state);
     if (name === 'rejected' || name === 'unknown' || name === 'skipped') this.#errors += 1;
     if (this.#errors >= options.maxErrors) {
-      this.#stop ??= new IncompleteError(`${counted(this.#errors, 'row')} failed, as many as --max-errors allows`, {
+      this.#stop ??= new IncompleteError(`${counted(this.#errors, 'row')} failed, as many as one run may have`, {
         advice: 'Look at the results, then continue with `admin-mirror bulk resume`.',
       });
     }
@@ -384,7 +384,7 @@ function journalFailed(
 function canaryFailed({ batch }: Sending, { row }: Intent, state: IntentState): OperatorError {
   const how = isOpen(state) ? 'is not known to be applied' : 'was not applied';
   const advice =
-    `See why with \`admin-mirror bulk results ${batch.batch}\`. Send the others with ` +
+    `\`admin-mirror bulk results ${batch.batch}\` shows why. Send the others with ` +
     `\`admin-mirror bulk resume ${batch.batch}\`.`;
   return new IncompleteError(`row ${row}, which was sent alone before all others, ${how}: the batch was stopped`, {
     advice,
@@ -404,7 +404,7 @@ function endError(
     return new OutcomeUnknownError(`the outcome of ${what} is not known`, {
       advice:
         (stop === null ? '' : `It ended early: ${stop.message}. `) +
-        `Do not send ${unknown === 1 ? 'it' : 'them'} by other means. Run \`admin-mirror bulk resume ${batch}\` later: it looks again. ` +
+        `Do not send ${unknown === 1 ? 'it' : 'them'} by other means. Continue later with \`admin-mirror bulk resume ${batch}\`: it looks again. ` +
         `\`admin-mirror bulk status ${batch}\` says ${unknown === 1 ? 'whether it needs' : 'which of them need'} a person.`,
       cause: stop ?? undefined,
     });
@@ -413,7 +413,7 @@ function endError(
   const left = planned + rejected + blocked + skipped + invalid;
   if (left > 0) {
     return new IncompleteError(`${counted(left, 'row was', 'rows were')} not applied`, {
-      advice: `\`admin-mirror bulk results ${batch}\` writes them to files, with the reason of each.`,
+      advice: `\`admin-mirror bulk results ${batch}\` shows them, with the reason of each.`,
     });
   }
   if (discrepancies === 0) return null;

@@ -124,7 +124,7 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
       return undefined;
     case 'behind':
       await journal.setBehind(batch.batch, decided.why);
-      return { state: 'planned', stop: journalBehind(batch.batch, decided.why) };
+      return { state: 'planned', stop: journalBehind(decided.why) };
     case 'unknown_mark':
       return { state: 'planned', stop: unknownMarkError(planned, decided.mark) };
     case 'move': {
@@ -260,7 +260,7 @@ function unknownMarkError({ row }: Intent, mark: string): OperatorError {
       advice:
         'Another journal has sent it, this one is older than the server, the clock of this machine was behind, or two users ' +
         'were merged. `admin-mirror bulk reconcile --adopt` records what this journal lacks. ' +
-        'To send this row and the rest anyway: admin-mirror bulk resume with --again --reason "…".',
+        'To send this row and the rest anyway: `admin-mirror bulk resume` with `--again --reason "…"`.',
     },
   );
 }

@@ -178,7 +178,7 @@ export function overAppliedError(
   return new OutcomeUnknownError(`row ${row} was over-applied: ${note}. The batch was stopped`, {
     advice:
       `${why} To take back what is too much: ${reversal}. ` +
-      `Then say so: admin-mirror bulk resolve ${batch.batch} --row ${row} --applied --reason "…".`,
+      `Then say so: \`admin-mirror bulk resolve ${batch.batch} --row ${row} --applied --reason "…"\`.`,
   });
 }
 

@@ -1,5 +1,5 @@
 /** `--all`: runs a command for every server of the config file, each in a process of its own, several at once. */
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import pLimit from 'p-limit';
 import { counted, onOneLine } from '../model/text.ts';
 import { messageOf, OperatorError, worstOf } from '../model/errors.ts';
@@ -9,25 +9,18 @@ import type { ServerReading, Settings, SettingsReading } from '../settings/setti
 import type { CommandCall } from '../model/job.ts';
 import { type JobEnd, jobRunner, outcomeOf } from '../worker/run-job.ts';
 import { type CliContext, interruptionOf } from './context.ts';
-import { toCount } from './flag-values.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, serverLabel } from './output.ts';
 
 export interface AllFlags {
   readonly all?: true;
-  readonly atOnce?: number;
 }
 
-export const usualAtOnce = 4;
+/** How many servers at the same time: each takes a process. */
+const atOnce = 4;
 
 export function addAllFlags(command: Command): Command {
-  return command
-    .option('--all', 'run it for every server of the config file')
-    .addOption(
-      new Option('--at-once <n>', `with --all: how many servers at the same time (default: ${usualAtOnce})`).argParser(
-        toCount,
-      ),
-    );
+  return command.option('--all', 'run it for every server of the config file');
 }
 
 interface ServerEnd extends JobEnd {
@@ -46,12 +39,11 @@ export async function runForAll(
   words: (report: unknown) => string,
 ): Promise<void> {
   const all = context.allSettings();
-  const { atOnce = usualAtOnce } = command.opts<AllFlags>();
-  const call = callOf(context, command);
+  const call = callOf(command);
   const { folder, environment, signal } = context;
   const log = await logOfAll(context);
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
-  const inTurn = turnsOf(atOnce);
+  const inTurn = turnsOf();
   const actor = context.actor();
   const width = Math.max(...all.map(({ profile }) => serverLabel(profile).length));
 
@@ -76,8 +68,8 @@ export async function runForAll(
   context.exit(worstOf(codes));
 }
 
-/** Limits how many pieces of work run at once: `atOnce` in total, and one for each address and key. */
-export function turnsOf(atOnce: number) {
+/** Limits how many pieces of work run at once: four in total, and one for each address and key. */
+export function turnsOf() {
   const all = pLimit(atOnce);
   const ofKeys = new Map<string, ReturnType<typeof pLimit>>();
   return <T>(settings: Settings | undefined, begin: () => Promise<T>): Promise<T> => {
@@ -98,18 +90,15 @@ function notRun(error: unknown): JobEnd {
   return ended(error instanceof OperatorError ? error.exitCode : 1, messageOf(error));
 }
 
-/** Flags that say how a command is run for several servers. */
-const ofAll: readonly (string | undefined)[] = ['--all', '--at-once'];
-
-/** Returns the command as it was given, with its own flags alone. */
-export function callOf(context: CliContext, command: Command): CommandCall {
-  const words = context.words();
-  const end = words.indexOf('--');
+/** Returns the command as it was given, with its own flags alone. Their values must be texts, numbers or durations. */
+export function callOf(command: Command): CommandCall {
   const options: Record<string, true | string> = {};
-  for (const word of end === -1 ? words : words.slice(0, end)) {
-    const [, flag = '', value] = /^(--[^=]+)(?:=([^]*))?$/.exec(word) ?? [];
-    const isOwn = command.options.some(({ long }) => long === flag) && !ofAll.includes(flag);
-    if (isOwn) options[flag.slice('--'.length)] = value ?? true;
+  for (const option of command.options) {
+    const name = option.attributeName();
+    const isOwn = !option.hidden && option.long !== '--all' && command.getOptionValueSource(name) === 'cli';
+    const value: unknown = command.getOptionValue(name);
+    const unit = option.flags.endsWith('<duration>') ? 'ms' : '';
+    if (isOwn) options[(option.long ?? '').slice('--'.length)] = value === true ? true : `${String(value)}${unit}`;
   }
   const path = [command.name()];
   for (let { parent } = command; parent?.parent; { parent } = parent) path.unshift(parent.name());

@@ -81,8 +81,6 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly run: string | undefined;
   /** Sends something to the process that started this one for a report; undefined if nobody did. */
   readonly send: GivenByParent['send'];
-  /** The words of the command line, each value in the word of its flag. */
-  readonly words: () => readonly string[];
   readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
   readonly quiet: () => boolean;
@@ -124,7 +122,6 @@ const perServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirr
 export function createContext(
   world: CliWorld,
   flags: () => GlobalFlags,
-  words: () => readonly string[] = () => [],
 ): CliContext & { readonly exitCode: () => ExitCode; readonly end: (error?: unknown) => void } {
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
@@ -176,7 +173,6 @@ export function createContext(
     },
     serversOfConfig,
     reading,
-    words,
     flags,
     readAgain,
     actor: () => given?.actor ?? actorOf(world.environment),

@@ -17,14 +17,14 @@ export async function run(
   rows: readonly CommandRow[] = commands,
 ): Promise<ExitCode> {
   const program = bareProgram();
-  const words = () => ('path' in command ? wordsOf(command) : joined(command, program));
-  const context = createContext(world, () => ({ ...program.opts(), ...flagsOf(world.given?.output) }), words);
+  const context = createContext(world, () => ({ ...commonFlagsIn(program), ...flagsOf(world.given?.output) }));
   try {
-    const name = commandIn(words());
+    const words = 'path' in command ? wordsOf(command) : command;
+    const name = commandIn(words);
     await defineCommands(program, context, rows, (row) => row.name === name);
     if ('path' in command) checkOptions(command, program);
     // Only now are the flags of the command known.
-    await program.parseAsync(words(), { from: 'user' });
+    await program.parseAsync(words, { from: 'user' });
     await context.releases.close();
     context.end();
     return context.exitCode();
@@ -53,15 +53,32 @@ function bareProgram(): Command {
     .version(version(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .helpCommand(false)
+    // A word after a command is that command's: the text after --reason is never taken for an option of the program.
+    .enablePositionalOptions()
     .optionsGroup('Options of every command:');
-  for (const { flag, meaning } of settingTable) {
-    if (flag !== null) program.addOption(new Option(flag, meaning));
-  }
-  return program
-    .option('--json', 'print the result as one JSON document')
-    .addOption(new Option('--quiet', 'print only the result and problems').conflicts('verbose'))
-    .option('--verbose', 'print more detail while it runs')
-    .option('--no-color', 'print without colours, like NO_COLOR');
+  for (const option of commonOptions()) program.addOption(option);
+  return program;
+}
+
+/** The options of the program and of every command in it. */
+function commonOptions(): Option[] {
+  return [
+    ...settingTable.flatMap(({ flag, meaning }) => (flag === null ? [] : [new Option(flag, meaning)])),
+    new Option('--json', 'print the result as one JSON document'),
+    new Option('--quiet', 'print only the result and problems').conflicts('verbose'),
+    new Option('--verbose', 'print more detail while it runs'),
+    new Option('--no-color', 'print without colours, like NO_COLOR'),
+  ];
+}
+
+const commonNames = commonOptions().map((each) => each.attributeName());
+
+/** Returns the values of the common options that were given, wherever they stand. */
+function commonFlagsIn(command: Command): Readonly<Record<string, string | boolean>> {
+  const own = commonNames
+    .filter((name) => command.getOptionValueSource(name) === 'cli')
+    .map((name) => [name, command.getOptionValue(name) as string | boolean] as const);
+  return Object.assign(Object.fromEntries(own), ...command.commands.map(commonFlagsIn)) as Record<string, string>;
 }
 
 /** Returns the global flags of a command whose settings were given: those are no flags any more. */
@@ -76,43 +93,22 @@ function flagsOf(output: ChildOutput | undefined): Readonly<Record<string, boole
 function checkOptions({ path, options }: CommandCall, program: Command): void {
   let command: Command | undefined = program;
   for (const name of path) command = command?.commands.find((each) => each.name() === name);
-  const own = new Set(command?.options.map(({ long }) => long));
+  const own = new Set(command?.options.filter(({ hidden }) => !hidden).map(({ long }) => long));
   const strange = Object.keys(options).find((name) => !own.has(`--${name}`));
   if (strange !== undefined) throw new UsageError(`${path.join(' ')} has no option "${strange}"`);
 }
 
-/** Returns the name of the command in `joined` words; '' if there is none. */
+/** Returns the name of the command in the words; '' if there is none. */
 function commandIn(words: readonly string[]): string {
-  const [first, second] = words.filter((word) => !isDashed(word));
-  return (first === 'help' ? second : first) ?? '';
-}
-
-const isDashed = (word: string): boolean => word.length > 1 && word.startsWith('-');
-
-/**
- * Returns the words with each value in the word of its flag: `--reason --quiet` becomes `--reason=--quiet`. Commander reads a line
- * several times, first for the flags of the program, and there `--quiet` would be one: it does not know that --reason takes a value.
- */
-function joined(argv: readonly string[], program: Command): string[] {
-  const words: string[] = [];
-  // Flags that may have no value and have none go last: with what stood between taken out, they would take the next word.
-  const bare: string[] = [];
-  const path = [program];
-  let at = 0;
-  const isValue = (): boolean => at < argv.length && !isDashed(argv[at] ?? '');
-  while (at < argv.length && argv[at] !== '--') {
-    const word = argv[at] ?? '';
-    const option = path.flatMap(({ options }) => options).find(({ long, short }) => long === word || short === word);
-    // Commander reports the missing value.
-    if (option?.required === true && at === argv.length - 1) break;
-    at += 1;
-    if (option !== undefined && (option.required || (option.optional && isValue()))) {
-      do words.push(`${option.long}=${argv[at++]}`);
-      while (option.variadic && isValue());
-    } else (option?.optional === true ? bare : words).push(word);
-    path.push(...(path.at(-1)?.commands.filter((each) => each.name() === word) ?? []));
+  const reader = new Command().exitOverride().configureOutput({ outputError: () => {} });
+  for (const option of commonOptions()) reader.addOption(option);
+  try {
+    const [first, second] = reader.parseOptions([...words]).operands;
+    return (first === 'help' ? second : first) ?? '';
+  } catch {
+    // A value is missing. The program reports it.
+    return '';
   }
-  return [...words, ...bare, ...argv.slice(at)];
 }
 
 async function defineCommands(
@@ -220,6 +216,7 @@ function inherit(command: Command, from: Command, before = ''): void {
   command.copyInheritedSettings(from).exitOverride((error) => {
     throw error.exitCode === 0 ? error : usageError(error, path);
   });
+  for (const option of commonOptions()) command.addOption(option.hideHelp());
   for (const each of command.commands) inherit(each, command, `${path} `);
 }
 
@@ -239,32 +236,13 @@ function explain(context: CliContext, error: unknown): unknown {
   return interruptionOf(context.signal) ?? systemError(error) ?? error;
 }
 
-/**
- * Turns commander's message, which has what is wrong on the first line and the nearest name on the second, into a UsageError.
- * @param path the command, such as `bulk plan`; empty if unknown
- */
+/** Commander's message has what is wrong on the first line, and the nearest name on the second. @param path such as `bulk plan` */
 function usageError(error: CommanderError, path: string): UsageError {
-  const [first = '', near] = error.message.replace(/^error: /, '').split('\n');
   const help =
     path === ''
       ? 'Run `admin-mirror help` for a list of commands, or `admin-mirror help <command>` for the flags of one.'
       : `Run \`admin-mirror help ${path}\` to see its arguments and flags.`;
   if (error.code === 'commander.help') return new UsageError('no command was given', { advice: help });
-  const refused =
-    /^option '(?:-\w, )?(?<flag>--[\w-]+)(?![\w-])[^']*' argument '(?<given>.*)' is invalid\. (?<why>.*)$/s.exec(
-      first,
-    ) ?? /^command-argument value '(?<given>.*)' is invalid for argument '(?<name>[^']*)'\. (?<why>.*)$/s.exec(first);
-  if (refused?.groups !== undefined) {
-    const { flag, name, given = '', why = '' } = refused.groups;
-    const choices = /^Allowed choices are (.*)\.$/.exec(why)?.[1];
-    return new UsageError(flag === undefined ? `"${given}" is not a valid ${name}` : `${flag} is "${given}"`, {
-      advice: choices === undefined ? why : suggestion(given, choices.split(', ')),
-    });
-  }
-  return new UsageError(withDoubleQuotes(first), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
-}
-
-/** Replaces commander's 'single' quotes with the "double" quotes of all our messages; leaves apostrophes alone. */
-function withDoubleQuotes(text: string): string {
-  return text.replaceAll(/(?<=^|[\s(])'([^']*)'(?=$|[\s.,;)])/g, '"$1"');
+  const [problem = '', nearest] = error.message.replace('error: ', '').split('\n');
+  return new UsageError(problem, { advice: nearest ?? help });
 }

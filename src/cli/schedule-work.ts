@@ -209,9 +209,8 @@ const retryMs = minuteMs;
 /**
  * Works for every server of the config file, in one process. If a server cannot be worked for, it is tried again each minute; the
  * others continue. SIGHUP reads the config file again.
- * @param atOnce how many jobs of all servers run at the same time
  */
-export async function workForAll(context: CliContext, atOnce: number): Promise<void> {
+export async function workForAll(context: CliContext): Promise<void> {
   let readings = byProfile(context.allSettings());
   if ([...readings.values()].every(({ rest }) => rest.jobs.length === 0)) {
     // A job with a problem is left out there.
@@ -220,7 +219,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
   }
   const { rest } = context.reading();
   const log = await openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
-  const inTurn = turnsOf(atOnce);
+  const inTurn = turnsOf();
   const watched: Watched = { watches: new Map(), troubles: new Map() };
   const running = new Map<string | null, { stop: () => void; hangUp: () => void; done: Promise<void> }>();
 

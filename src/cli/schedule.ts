@@ -10,7 +10,7 @@ import { networkOf } from '../settings/server.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
-import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
+import { addAllFlags, type AllFlags } from './all.ts';
 import { type CliContext, terminalOutput } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, pasteable, printNote, printResult } from './output.ts';
@@ -42,7 +42,7 @@ export function define(program: Command, context: CliContext): void {
       ]),
     );
   addAllFlags(command).action(async (flags: Flags) => {
-    if (flags.all) return workForAll(context, flags.atOnce ?? usualAtOnce);
+    if (flags.all) return workForAll(context);
     if (flags.testAlert) return sendTestAlert(context);
     const { jobs } = context.settings();
     if (jobs.length === 0) throw noJobs();

@@ -15,7 +15,7 @@ import type { ReadingJob, ReadingTask } from './reading-child.ts';
 const readingErrors: JobErrors = {
   late: (ms) =>
     new UsageError(`reading the mirror took ${durationText(ms)}, which is the limit, and was not finished`, {
-      advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.',
+      advice: 'Allow more time, or select less.',
     }),
   lost: (how) =>
     new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {

@@ -147,7 +147,7 @@ export async function checkSending(
     !(await accountsIn(connection)).some((each) => each.name === account && hasRole(each, 'maker'))
   ) {
     throw new NotSentError(`${account} is not an active maker any more`, {
-      advice: `Another maker can continue, or somebody on the command line: admin-mirror bulk resume ${name}.`,
+      advice: `Another maker can continue, or somebody on the command line, with \`admin-mirror bulk resume ${name}\`.`,
     });
   }
   // Not the whole record: its problems and warnings can be long.
@@ -159,7 +159,7 @@ export async function checkSending(
   const hash = approvedHash(batch, approval, rules.caps);
   if (claimed === null || claimed.hash !== hash) {
     throw new NotSentError(`batch ${name} has changed since its rows were claimed`, {
-      advice: `Look at it, then continue: admin-mirror bulk resume ${name}.`,
+      advice: `Look at it, then continue: \`admin-mirror bulk resume ${name}\`.`,
     });
   }
   const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals);
@@ -205,7 +205,7 @@ export async function approve(connection: Connection, name: string, hash: string
   const account = await actingApprover(connection, acting);
   if (before.hash !== hash) {
     throw new UsageError(`${nounOf(found)} ${name} has changed since you looked at it; nothing was approved`, {
-      advice: `Look at it again: admin-mirror bulk status ${name}.`,
+      advice: `Look at it again: \`admin-mirror bulk status ${name}\`.`,
     });
   }
   const makers = makersOf(await stepsAbout(connection, found), found);
@@ -369,7 +369,7 @@ export async function checkWrite(
     if (reasons.length === 0) continue;
     throw new NotSentError(`this must be approved by another person: ${reasons.join('; ')}`, {
       advice:
-        `Put it into a file of one row (\`admin-mirror bulk template ${subject}\` shows the columns), then run ` +
+        `Put it into a file of one row (\`admin-mirror bulk template ${subject}\` shows the columns), then use ` +
         `\`admin-mirror bulk run ${subject} FILE\`: it submits the batch for approval.`,
     });
   }

@@ -282,6 +282,6 @@ async function checkNotSent(connection: Connection, locks: StoreLocks, user: num
 
 function takenBack(batch: string): UsageError {
   return new UsageError(`rows of batch ${batch} are being taken back by another batch at this moment`, {
-    advice: 'See which one with `admin-mirror bulk status`.',
+    advice: '`admin-mirror bulk status` shows which one.',
   });
 }

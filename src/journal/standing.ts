@@ -172,7 +172,7 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
       return new NotSentError(`${what} waits for ${more}${counted(needed, 'approval')} (${by})${why}`, {
         advice:
           (approvers.length < missing ? tooFew : '') +
-          `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
+          `An approver looks at it and approves it with \`admin-mirror bulk approve ${name}\`; then ${next}.`,
       });
     }
     case 'denied':

@@ -124,7 +124,7 @@ function permitsOf(
     const approvers = found?.approval.approvers.join(', ') ?? '';
     return {
       refusal: isMissing
-        ? `it waits for approval${approvers === '' ? '' : ` by ${approvers}`}: admin-mirror bulk approve ${found.batch}, then the same sync again`
+        ? `it waits for approval${approvers === '' ? '' : ` by ${approvers}`}: \`admin-mirror bulk approve ${found.batch}\`, then the same sync again`
         : null,
       use: async () => {
         if (found !== null) await journal.claimDeletions(found.batch);

@@ -278,6 +278,6 @@ function rolesAfter(before: readonly Role[], { add, remove }: RoleChange): Role[
 function refuseLastAdmin(name: string, accounts: readonly Account[]): void {
   if (accounts.some((each) => each.name !== name && hasRole(each, 'admin'))) return;
   throw new UsageError(`${name} is the last active admin`, {
-    advice: 'Make somebody else an admin first: `admin-mirror people role NAME --add admin`.',
+    advice: 'Make somebody else an admin first, with `admin-mirror people role NAME --add admin`.',
   });
 }

@@ -7,6 +7,7 @@ import { LockHeldError, type OperatorError, UsageError } from '../model/errors.t
 import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
+import { consoleWords } from './words.ts';
 import { hash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { readRegularFile } from '../model/files.ts';
@@ -164,9 +165,19 @@ export function choiceTags(
   });
 }
 
-/** A message, with the parts in backquotes as code. */
+/** A message. Commands and flags in backquotes get their names in the console, or say that they are of the command line. */
 export function prose(text: string): Part {
-  return text.split('`').map((part, at) => (at % 2 === 0 ? part : html`<code>${part}</code>`));
+  return text
+    .split('`')
+    .map((part, at, parts) => (at % 2 === 0 ? part : codeTag(part, (parts[at - 1] ?? '').trimEnd())));
+}
+
+/** @param before the text before it, which shows whether it begins a sentence */
+function codeTag(code: string, before: string): Part {
+  const words = consoleWords(code);
+  const isFirst = before === '' || before.endsWith('.');
+  if (words !== undefined) return isFirst ? `${words.slice(0, 1).toUpperCase()}${words.slice(1)}` : words;
+  return [html`<code>${code}</code>`, code.startsWith('admin-mirror ') ? ' on the command line' : null];
 }
 
 /** A box that says what is wrong and what to do. */
@@ -176,9 +187,9 @@ export function problemTag(problem: string, advice?: string): Html {
   </div>`;
 }
 
-/** The same for an error, in words for a browser and without secrets. */
+/** The same for an error, without secrets. */
 export function refusalTag({ message, advice }: OperatorError, { redact }: Pick<ConsolePorts, 'redact'>): Html {
-  return problemTag(inBrowser(redact(message)), advice === undefined ? undefined : inBrowser(redact(advice)));
+  return problemTag(redact(message), advice === undefined ? undefined : redact(advice));
 }
 
 export function refusalStatus(error: OperatorError): number {
@@ -238,48 +249,6 @@ function cutText(text: string): string {
 /** The alignment of a column of this type. */
 export function sideOf(type: ColumnType | undefined): 'number' | undefined {
   return type === 'integer' || type === 'decimal' || type === 'double' ? 'number' : undefined;
-}
-
-/** Replaces commands and flags in messages by what they are called in the browser. */
-const browserTexts: readonly (readonly [RegExp, string])[] = [
-  [/admin-mirror bulk resolve (\S+) --row (\d+) --applied --reason "…"\.?/g, 'on the page of row $2 of batch $1.'],
-  [/`?admin-mirror bulk resume with --again --reason "…"`?/g, 'say why beside the button Go on'],
-  [/runs `admin-mirror bulk approve (\S+?)`/g, 'approves it on the page of batch $1'],
-  [/admin-mirror bulk (?:resume|status) ([^\s`]+)\./g, 'the page of batch $1.'],
-  [/See which one with `admin-mirror bulk status`/g, 'The page Batches shows which one'],
-  [/Run `admin-mirror bulk resume \S+?`/g, 'Press “Go on”'],
-  [/(?:by|with) `admin-mirror bulk (?:status|results|resume) (\S+?)`/g, 'on the page of batch $1'],
-  [/`admin-mirror bulk status`/g, 'the page Batches'],
-  [/`admin-mirror bulk resume`/g, 'the button Go on'],
-  [/`admin-mirror bulk results (\S+?)` writes them to files/g, 'The results on the page of batch $1 name them'],
-  [/`admin-mirror bulk (?:status|results|resume|apply|submit|approve) (\S+?)`/g, 'the page of batch $1'],
-  [/: `admin-mirror people role NAME --add admin`/g, ' on the page People'],
-  [/ and `admin-mirror people role`/g, ' and'],
-  [/`admin-mirror people (?:list|add)`/g, 'the page People'],
-  [/`admin-mirror bulk reconcile --adopt`/g, '“Compare and adopt” (behind “Compare with the server”)'],
-  [/; with `bulk reconcile \S+ --adopt`, of this batch alone/g, ''],
-  [/with `admin-mirror query --explain`/g, 'with “Show its plan” on the page SQL'],
-  [/`admin-mirror schema`/g, 'the page SQL'],
-  [/(bulk\.max_\w+) allows \((\S+?)\)/g, 'the limit of $2 ($1)'],
-  // All other commands exist only on the command line.
-  [/`(admin-mirror [^`]+)`(?! on the command line)/g, '`$1` on the command line (an operator can run it)'],
-  [/on purpose: --again --reason "…"/g, 'on purpose, say why under "More" beside the sheet'],
-  [/send it again with --again --reason "…"/g, 'say why it is sent again, under "More" beside the sheet'],
-  [/, as many as --max-errors allows/g, ', as many as are allowed in one go'],
-  [/say what stands before its decimals with --decimal comma or --decimal point, or write it as/g, 'write it as'],
-  [/(Say how you know|Say why): --reason "…"\.?/g, '$1.'],
-  [/Add --resend to send it again\./g, 'It can be sent again.'],
-  [/Raise --timeout/g, 'Choose a longer time'],
-  [/Leave --(?:sheet|resend) out\./g, 'Leave that out.'],
-  [/--sheet names the one to read/g, 'name the one to read with --sheet'],
-  [/with --sheet/g, 'under "More" beside the sheet'],
-  [/it also needs the flag --allow-force/g, 'tick that under "More" beside the sheet, too'],
-];
-
-/** Rewords a message of the command line for the browser. */
-export function inBrowser(text: string): string {
-  const reworded = browserTexts.reduce((so, [from, to]) => so.replaceAll(from, to), text);
-  return reworded.replaceAll(/(^|[.!?] )the page (of batch|Batches|People|SQL)/g, '$1The page $2');
 }
 
 /** The main menu, in this order. A caller sees only the pages that their roles allow. */

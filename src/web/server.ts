@@ -2,8 +2,7 @@
  * The console over HTTP: checks each request, finds its route and caller, and sends the reply. The pages are in pages/; routes.ts says
  * who may see them. Section "The console" of docs/architecture.md.
  */
-import type { IncomingMessage } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import cookie from '@fastify/cookie';
 import helmet from '@fastify/helmet';
@@ -28,7 +27,6 @@ import {
   type Upload,
   type Visit,
 } from './route.ts';
-import { RequestCounts } from './request-counts.ts';
 import { routes as allRoutes } from './routes.ts';
 
 /** Where the console listens, and the address that browsers use. */
@@ -94,10 +92,7 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
   // A refused form is shown under its own address. If that is loaded later, the browser is sent to the page that has the form.
   const pagePaths = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
   for (const { method, path } of routes) if (method === 'POST' && !pagePaths.has(path)) app.get(path, replies.formPage);
-  app.setNotFoundHandler((request, reply) => {
-    const isMalformed = request.url === malformedPath;
-    return replies.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
-  });
+  app.setNotFoundHandler((request, reply) => replies.fail(request, reply, notFound()));
   app.setErrorHandler((error, request, reply) => replies.fail(request, reply, error));
   return listen(app, address);
 }
@@ -112,21 +107,10 @@ function newApp(address: ConsoleAddress): FastifyInstance {
     trustProxy: address.behindProxy === null ? false : (_: string, hop: number) => hop === 0,
     forceCloseConnections: true,
     exposeHeadRoutes: true,
-    // We handle what Fastify and Node would respond to by themselves, so that every error is a page with the usual headers.
-    return503OnClosing: false,
-    // No shorter than the longest possible address.
-    routerOptions: { maxParamLength: 16 * 1024 },
-    rewriteUrl: ({ url = '/' }: IncomingMessage) => (isDecodable(url) ? url : malformedPath),
-    clientErrorHandler: refuseBytes,
-    [address.tls === null ? 'http' : 'https']: {
-      requireHostHeader: false,
-      ...(address.tls !== null && pemOf(address.tls)),
-    },
+    ...(address.tls !== null && { https: pemOf(address.tls) }),
   } as object) as FastifyInstance;
   limitConnections(app.server, limits.connections);
   app.server.headersTimeout = limits.headersMs;
-  // No browser sends an Expect header. If there is one, ignores it and handles the request.
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   return app;
 }
 
@@ -136,7 +120,7 @@ async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<v
   // No page sends JSON or plain text.
   app.removeAllContentTypeParsers();
   await app.register(multipart, { limits: { fileSize: limits.fileBytes, files: 1, fields: 20, fieldSize: 4_096 } });
-  await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs, store: RequestCounts });
+  await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs });
   await app.register(helmet, {
     contentSecurityPolicy: {
       useDefaults: false,
@@ -305,41 +289,6 @@ class Refused extends Error {
     this.statusCode = statusCode;
   }
 }
-
-/** Stands for an address that cannot be decoded. */
-const malformedPath = '/malformed';
-
-function isDecodable(url: string): boolean {
-  try {
-    decodeURIComponent(url.split('?')[0] ?? '');
-    return url.startsWith('/');
-  } catch {
-    return false;
-  }
-}
-
-/** Responds to bytes that are not a request, or have too large a head. They never reach a route. */
-function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
-  if (socket.destroyed || !socket.writable || code === 'ECONNRESET') return void socket.destroy();
-  const [status, problem] =
-    code === 'HPE_HEADER_OVERFLOW'
-      ? ['431 Request Header Fields Too Large', 'the head of the request is too large']
-      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? ['408 Request Timeout', 'the request took too long']
-        : ['400 Bad Request', 'the request is malformed'];
-  const body = `<!doctype html>\n<html lang="en"><title>This request was refused</title><p>${problem}</p></html>\n`;
-  const head = { ...bareHeaders, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
-  const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
-  socket.end(`HTTP/1.1 ${[status, ...lines, '', body].join('\r\n')}`);
-}
-
-const bareHeaders = {
-  'Content-Type': htmlType,
-  'Content-Security-Policy': "default-src 'none';frame-ancestors 'none'",
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
-  'Cache-Control': 'no-store',
-};
 
 /** Describes an error for its page: message and advice of an OperatorError; for a bug, that it is one, and where to look. */
 function failureOf({ id }: FastifyRequest, thrown: unknown, ports: ConsolePorts) {

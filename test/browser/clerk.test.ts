@@ -157,7 +157,7 @@ describe('a finance clerk', () => {
 
       // An unknown row is looked up again after the server shows it; nothing is sent for that.
       await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
-      await page.getByText('Press “Go on” later: it looks again. The page of batch').waitFor();
+      await page.getByText(/Continue later with “Go on” .*: it looks again\. The page of batch/).waitFor();
       expect(await findingsOf(page)).toEqual([]);
       control.advanceClock(2 * minuteMs);
       await page.getByRole('button', { name: 'Go on' }).click();

@@ -598,13 +598,13 @@ describe('a run', () => {
     const { stop } = await go({}, { maxErrors: 2 }, some);
     expect([stop?.name, stop?.message, stop?.advice]).toEqual([
       'IncompleteError',
-      '2 rows failed, as many as --max-errors allows',
+      '2 rows failed, as many as one run may have',
       expect.stringContaining('bulk resume'),
     ]);
     expect(await states()).toEqual(['applied', 'rejected', 'skipped', 'planned', 'planned']);
     const unknown = await world([7, 8, 9]);
     unknown.tell(8, lost);
-    expect(problemOf(await unknown.go({}, { maxErrors: 1 }))).toBe('1 row failed, as many as --max-errors allows');
+    expect(problemOf(await unknown.go({}, { maxErrors: 1 }))).toBe('1 row failed, as many as one run may have');
     expect(await unknown.states()).toEqual(['applied', 'unknown', 'planned']);
   });
 

@@ -650,7 +650,7 @@ describe('a run that is asked to stop', () => {
       users.map((user, at) => [user, 'remove', at === 0 ? 5 : 500, 'x']);
     const { go, states } = await planned({ users: 5, rows, behaviour: { negative_balance: 'refused' } });
     const { error } = await go({ maxErrors: 2 });
-    expect([error?.exitCode, error?.message]).toEqual([5, '2 rows failed, as many as --max-errors allows']);
+    expect([error?.exitCode, error?.message]).toEqual([5, '2 rows failed, as many as one run may have']);
     expect(await states()).toEqual(['applied', 'rejected', 'rejected', 'planned', 'planned']);
   });
 });

@@ -103,7 +103,7 @@ describe('sync --all', () => {
   });
 
   test('prints a line per server as it ends, and a summary', { tags: ['full'] }, async () => {
-    const { code, stdout } = await run('sync', 'users', '--all', '--at-once=1');
+    const { code, stdout } = await run('sync', 'users', '--all');
     expect(code).toBe(4);
     const lines = stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(5);

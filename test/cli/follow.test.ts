@@ -196,12 +196,12 @@ describe('export --changed-since', () => {
   });
 
   test.each([
-    [['users', '--where', 'id > 3'], '--changed-since <cursor>" cannot be used with option "--where'],
-    [['users', '--order', 'id'], '--changed-since <cursor>" cannot be used with option "--order'],
-    [['users', '--as-of', '1h'], '--changed-since <cursor>" cannot be used with option "--as-of'],
+    [['users', '--where', 'id > 3'], "--changed-since <cursor>' cannot be used with option '--where"],
+    [['users', '--order', 'id'], "--changed-since <cursor>' cannot be used with option '--order"],
+    [['users', '--as-of', '1h'], "--changed-since <cursor>' cannot be used with option '--as-of"],
     [['report:revenue-by-day'], 'a report is computed from all rows'],
     [['mirror_runs'], 'mirror_runs has no change cursor'],
-    [['--sql', 'SELECT 1'], '--sql <sql>" cannot be used with option "--changed-since'],
+    [['--sql', 'SELECT 1'], "--sql <sql>' cannot be used with option '--changed-since"],
   ])('refuses %j', async (args, message) => {
     const { folder } = await mirroredFolder({ users: 1, packages: 0, emails: 0, coupons: 0 });
     const { code, stderr } = await runCli(['export', ...args, '--changed-since', '0'], { folder });

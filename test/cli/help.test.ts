@@ -70,10 +70,4 @@ describe('every flag', () => {
   test.each(flags)('of `$path` has a description', ({ option }) => {
     expect(option.description).toMatch(/^\S/);
   });
-
-  test('has a name that no global flag uses', () => {
-    const globals = program.options.flatMap((each) => [each.long, each.short]);
-    const again = flags.filter(({ path, option }) => path !== 'admin-mirror' && globals.includes(option.long));
-    expect(again.map(({ path, option }) => `${path} ${option.flags}`)).toEqual([]);
-  });
 });

@@ -175,7 +175,7 @@ describe('an invalid argument', () => {
     [['users', 'list', '--all', '--page', '2'], /cannot be used with option/],
     [['users', 'list', '--date', '2026-02-01,2026-01-31'], /ends before it begins/],
     [['users', 'list', '--date', '01-02-2026,31-01-2026'], /ends before it begins/],
-    [['users', 'lsit'], /unknown command "lsit"[^]*list/],
+    [['users', 'lsit'], /unknown command 'lsit'[^]*list/],
     [['users', 'get', 'seven'], /"seven" is not a user id/],
     [['users', 'get', '7', '--with', 'suborder'], /no related records "suborder"[^]*"suborders"/],
     [['users', 'update', '7'], /nothing to change[^]*--first-name/],

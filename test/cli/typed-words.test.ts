@@ -18,6 +18,8 @@ interface Seen {
   readonly args: readonly string[];
   readonly own: Readonly<Record<string, unknown>>;
   readonly global: Readonly<Record<string, unknown>>;
+  /** The names of the options of every command that were given. */
+  readonly common: readonly string[];
 }
 
 /** Runs a command line on the real definitions; only parsers and required flags are left out, and each action records its input. */
@@ -30,7 +32,9 @@ async function arrivalOf(argv: readonly string[] | CommandCall): Promise<Seen | 
     for (const each of command.commands) record(each, context, name);
     if (command.commands.length > 0) return;
     command.action(() => {
-      seen = { path: name, args: command.args, own: command.opts(), global: context.flags() };
+      const hidden = new Set(command.options.filter((each) => each.hidden).map((each) => each.attributeName()));
+      const own = Object.fromEntries(Object.entries(command.opts()).filter(([option]) => !hidden.has(option)));
+      seen = { path: name, args: command.args, own, global: context.flags(), common: Object.keys(context.flags()) };
     });
   };
   const recorded = (row: CommandRow): CommandRow => ({
@@ -63,7 +67,7 @@ async function definitions() {
 
 const { program, leaves } = await definitions();
 
-const takesText = (option: Option): boolean => option.required;
+const takesText = (option: Option): boolean => option.required && !option.hidden;
 
 /** The ways to write a flag before its value. */
 const spellings = ({ long, short }: Option): string[] => [long, short].filter((each) => typeof each === 'string');
@@ -71,8 +75,6 @@ const spellings = ({ long, short }: Option): string[] => [long, short].filter((e
 /** Words for the arguments that the command cannot do without. */
 const needed = ({ registeredArguments }: Command): string[] =>
   registeredArguments.filter((each) => each.required).map((each) => each.name());
-
-const untouched = { color: true };
 
 describe('text that looks like an option arrives as text', () => {
   // proves: typed-options
@@ -85,13 +87,13 @@ describe('text that looks like an option arrives as text', () => {
           const value = option.variadic ? [word] : word;
           for (const flag of spellings(option)) {
             const seen = await arrivalOf([...path, flag, word, ...(option.variadic ? ['--'] : []), ...places]);
-            expect(seen, `${flag} ${word}`).toMatchObject({ path: name, args: places, global: untouched });
+            expect(seen, `${flag} ${word}`).toMatchObject({ path: name, args: places, common: [] });
             expect((seen as Seen).own, `${flag} ${word}`).toMatchObject({ [option.attributeName()]: value });
           }
         }
         const last = command.registeredArguments.map(() => word);
         const seen = await arrivalOf([...path, '--', ...last]);
-        expect(seen, `-- ${word}`).toMatchObject({ path: name, args: last, global: untouched });
+        expect(seen, `-- ${word}`).toMatchObject({ path: name, args: last, common: [] });
       }
     },
   );
@@ -104,7 +106,7 @@ describe('text that looks like an option arrives as text', () => {
           ['users', option.long ?? '', word, 'get', '7'],
           ['users', 'get', '7', option.long ?? '', word],
         ]) {
-          const global = { ...untouched, [option.attributeName()]: word };
+          const global = { [option.attributeName()]: word };
           expect(await arrivalOf(argv)).toMatchObject({ path: 'users get', args: ['7'], global });
         }
       }
@@ -121,7 +123,7 @@ test.each(leaves.map(({ path, command }) => [path.join(' '), path, command] as c
         const value = option.variadic ? [word] : word;
         const call = { path, operands, options: { [(option.long ?? '').slice('--'.length)]: value } };
         const seen = await arrivalOf(call);
-        expect(seen, `${option.long} ${word}`).toMatchObject({ path: name, args: operands, global: untouched });
+        expect(seen, `${option.long} ${word}`).toMatchObject({ path: name, args: operands, common: [] });
         expect((seen as Seen).own, `${option.long} ${word}`).toMatchObject({ [option.attributeName()]: value });
       }
     }
@@ -148,7 +150,8 @@ describe('an option of every command', () => {
       path: 'users update-balance',
       args: ['7'],
       own: { description: 'x', type: 'add' },
-      global: { ...untouched, quiet: true },
+      global: { quiet: true },
+      common: ['quiet'],
     });
   });
 });
@@ -160,7 +163,7 @@ test.each([
   ['users get 7 --config', '--config <file>'],
 ])('a flag whose value is missing is named: %s', async (line, flag) => {
   const { code, stderr } = await invoke(line.split(' '));
-  expect(stderr).toContain(`error: option "${flag}" argument missing\n`);
+  expect(stderr).toContain(`error: option '${flag}' argument missing\n`);
   expect(code).toBe(2);
 });
 

@@ -248,7 +248,7 @@ describe('the reason why it must not be sent', () => {
     const steps = stepsOf(added, submitted);
     expect(words({ steps })).toBe(
       'batch one waits for 1 approval (bert, carla, dora can approve): it is much; nothing was sent | ' +
-        'An approver looks at it and runs `admin-mirror bulk approve one`; then `admin-mirror bulk apply one` sends it.',
+        'An approver looks at it and approves it with `admin-mirror bulk approve one`; then `admin-mirror bulk apply one` sends it.',
     );
     expect(words({ steps }, { ...batch, state: 'stopped' })).toMatch(/`admin-mirror bulk resume one` sends it/);
     const deletions = { ...batch, action: 'deletions' };

@@ -210,7 +210,7 @@ describe('a finance clerk', () => {
     const refused = await clerk.upload('/batches', balance, 'credit.csv', csv + row);
     const text = await read(refused);
     expect([refused.status, text]).toEqual([422, expect.stringContaining('this file was sent before')]);
-    expect(text).toContain('To send it again on purpose, say why under "More"');
+    expect(text).toContain('To send it again on purpose, give the reason');
     const words = { ...balance, again: 'the bonus of April' };
     const place = await ledTo(await clerk.upload('/batches', words, 'credit.csv', csv + row));
     expect(await send(clerk, place, '5')).toContain('the bonus of April');
@@ -488,7 +488,7 @@ describe('a batch that is being sent', () => {
     for (const each of refused) expect(await read(each)).toMatch(/already being sent|was approved before|other hands/);
     expect(made(sandbox)).toBe(5);
     const late = await read(await clerk.post(`${place}/send`, { typed: '5' }));
-    expect(late).toMatch(/was approved before\s+It is done: see the outcome of its rows on the page of batch/);
+    expect(late).toMatch(/was approved before\s+It is done: the page of batch \S+ has the outcome/);
     expect(late).not.toContain('`');
   });
 

@@ -20,7 +20,7 @@ test('a refused new account can be corrected in its form, and the advice names a
   expect(shown).not.toContain(password);
 
   const last = await (await root.post('/people/root/roles', { role: 'reader' })).text();
-  expect(last).toContain('Make somebody else an admin first on the page People.');
+  expect(last).toContain('Make somebody else an admin first, with the page People.');
   expect(`${shown}${last}`).not.toContain('command line');
 });
 

@@ -90,10 +90,7 @@ function describeUser({ email, username, balance }: Omit<DeleteObservation, 'fou
 function readRow(row: RowReader): DeleteParameters {
   const force = readYes(row, 'force') ?? false;
   if (force && !row.options.allowForce) {
-    row.problem(
-      'force',
-      'this would delete the user despite orders and punishments; it also needs the flag --allow-force',
-    );
+    row.problem('force', 'this would delete the user despite orders and punishments; it also needs `--allow-force`');
   }
   return { force };
 }

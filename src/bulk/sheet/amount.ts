@@ -48,7 +48,7 @@ function reason(text: string, mark: DecimalMark): string {
   if (digitsAlone.test(text)) {
     if (mark !== null) return `${cell} is not a number whose decimals follow a ${mark}; write it plainly, as 1234.56`;
     if (separated.test(text)) {
-      return `${cell} is ambiguous: say what stands before its decimals with --decimal comma or --decimal point, or write it as 1234.56`;
+      return `${cell} is ambiguous; write it as 1234.56`;
     }
   }
   if (/^[\u2010-\u2015\u2212\uff0d]/.test(text))

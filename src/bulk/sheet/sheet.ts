@@ -93,7 +93,7 @@ async function readContent(
   if (isOpenDocument(bytes)) throw openDocumentRefusal(file);
   if (format === 'xlsx') return readXlsx(file, bytes, sheet, signal);
   if (sheet !== undefined)
-    throw new UsageError(`${file} has no sheets to choose from`, { advice: 'Leave --sheet out.' });
+    throw new UsageError(`${file} has no sheets to choose from`, { advice: 'Leave the name of the sheet out.' });
   if (isContainer(bytes)) throw refusal(file, `its content is that of a spreadsheet program, not of a .${format} file`);
   return format === 'jsonl' ? readJsonl(file, bytes, signal) : readDelimited(file, bytes, format, signal);
 }

@@ -245,7 +245,7 @@ async function rehearse(
   const output = terminalOutput(context);
   const { folder, environment, signal } = context;
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log: silentLog });
-  const call = callOf(context, command);
+  const call = callOf(command);
   const { stdout, stderr } = context;
   const print = screenOf(stdout) === process.stdout ? {} : { print: { stdout, stderr } };
   const { exitCode, problem } = await run(

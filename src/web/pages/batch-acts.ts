@@ -16,7 +16,6 @@ import {
   stateTag,
   timeTag,
   factsTag,
-  inBrowser,
   prose,
 } from '../html.ts';
 import { type ConsolePorts, everySecond, type Reply, type Visit, actorOf, notFound, page, redirect } from '../route.ts';
@@ -49,7 +48,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
       ${isMaker ? submitTag(at) : null}`;
   }
   if (state === 'planned' && batch.action === 'deletions') {
-    return html`<p class="note">${prose(inBrowser(`${nextCommand(batch)}.`))}</p>`;
+    return html`<p class="note">${prose(`${nextCommand(batch)}.`)}</p>`;
   }
   if (!isMaker) return html``;
   if (state === 'planned') {
@@ -300,7 +299,7 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     ['Before', before],
     ['After', after],
     ['Look at', intent.notes.length === 0 ? null : intent.notes.join('; ')],
-    ['What is wrong', intent.problem === null ? null : prose(inBrowser(intent.problem))],
+    ['What is wrong', intent.problem === null ? null : prose(intent.problem)],
     ['Mark on the server', intent.token],
     ['Record on the server', intent.recordId],
     ['Sent', intent.sentAt === null ? null : timeTag(intent.sentAt)],

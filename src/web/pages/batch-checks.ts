@@ -6,19 +6,7 @@ import { batchOf } from '../../bulk/claim.ts';
 import { counted } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import type { CommandCall } from '../../model/job.ts';
-import {
-  anchor,
-  type Html,
-  html,
-  nothing,
-  postForm,
-  problemTag,
-  stateTag,
-  tableTag,
-  timeTag,
-  inBrowser,
-  prose,
-} from '../html.ts';
+import { anchor, type Html, html, nothing, postForm, problemTag, stateTag, tableTag, timeTag, prose } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Upload, type Visit } from '../route.ts';
 import { begin } from './runs.ts';
 import type { SheetChoices } from '../uploads.ts';
@@ -131,7 +119,7 @@ function rehearsalTag(report: BatchReport): Html {
     <p class="note">It ran in a sandbox on this machine. Nothing was sent to the server, and nothing is kept.</p>
     ${problemsTable(problems.slice(0, maxShown))}
     <ul>
-      ${warnings.slice(0, maxShown).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
+      ${warnings.slice(0, maxShown).map((text) => html`<li>${prose(text)}</li>`)}
     </ul>`;
 }
 
@@ -141,7 +129,7 @@ export function problemsTable(problems: BatchReport['problems']): Html {
     [
       ['Row', ({ row }) => row, 'number'],
       ['Column', ({ column }) => column],
-      ['What is wrong, and how to correct it', ({ problem }) => prose(inBrowser(problem))],
+      ['What is wrong, and how to correct it', ({ problem }) => prose(problem)],
     ],
     problems,
     'No cell is wrong.',
@@ -163,7 +151,7 @@ function reconcileTag(
             know${adopted.batch === null ? null : html` ${adopted.rows === 1 ? 'is' : 'are'} in batch <a href="${link(`/batches/${adopted.batch}`)}">${adopted.batch}</a>`}.
           </p>`
     }
-    ${problems.map((problem) => problemTag(inBrowser(problem)))}
+    ${problems.map((problem) => problemTag(problem))}
     ${tableTag<Finding>(
       'What differs',
       [
@@ -186,7 +174,7 @@ function reconcileTag(
           'number',
         ],
         ['When', ({ at }) => timeTag(at)],
-        ['Note', ({ note }) => prose(inBrowser(note))],
+        ['Note', ({ note }) => prose(note)],
       ],
       differences.slice(0, maxShown),
       'Nothing differs.',

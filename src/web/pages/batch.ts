@@ -18,7 +18,6 @@ import {
   stateTag,
   tableTag,
   timeTag,
-  inBrowser,
   prose,
   refusalTag,
 } from '../html.ts';
@@ -95,7 +94,7 @@ function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchR
       ? null
       : html`<h2>Worth knowing</h2>
           <ul>
-            ${warnings.slice(0, maxListed).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
+            ${warnings.slice(0, maxListed).map((text) => html`<li>${prose(text)}</li>`)}
           </ul>
           ${moreTag(warnings)}`
   }`;
@@ -149,7 +148,7 @@ async function openTag(
         ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), `row ${row}`)],
         ['User', ({ user, plannedUsername }) => [user ?? 'new', ' ', plannedUsername]],
         ['State', ({ state: own }) => stateTag(own)],
-        ['Seen so far', ({ problem }) => (problem === null ? 'not looked at yet' : prose(inBrowser(problem)))],
+        ['Seen so far', ({ problem }) => (problem === null ? 'not looked at yet' : prose(problem))],
       ],
       open,
     )}`;
@@ -203,10 +202,7 @@ async function rowsTag(
         ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters))],
         ['Before', (intent) => balancesOf(intent).before, 'number'],
         ['After', (intent) => balancesOf(intent).after, 'number'],
-        [
-          'Note',
-          ({ notes, problem }) => prose(inBrowser([...notes, ...(problem === null ? [] : [problem])].join('; '))),
-        ],
+        ['Note', ({ notes, problem }) => prose([...notes, ...(problem === null ? [] : [problem])].join('; '))],
       ],
       part,
       'There are no such rows.',

@@ -25,7 +25,7 @@ describe('A workbook', () => {
     expect(grid(sheet)).toEqual(plain);
     expect(sheet.notes).toEqual([
       'hidden sheets before it were skipped: "Old", "Older"',
-      'other sheets were not read: "Notes"; --sheet names the one to read',
+      'other sheets were not read: "Notes"; `--sheet` names the one to read',
     ]);
   });
 

@@ -52,7 +52,8 @@ export async function readXlsx(
       throw refusal(file, reason, 'Move the headers to row 1.');
     }
   });
-  if (rows === undefined) throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with --sheet.');
+  if (rows === undefined)
+    throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with `--sheet`.');
   await merges.check(rows, columns, signal);
   // A person who filters a sheet may think that only the visible rows count.
   if (hidden.rows > 0) {
@@ -147,14 +148,14 @@ function chooseSheet(file: string, sheets: readonly WorkbookSheet[], wanted: str
   }
   const sheet = sheets.find(({ hidden }) => !hidden);
   if (sheet === undefined) {
-    const advice = sheets.length === 0 ? undefined : `Name one with --sheet, if it is meant: ${names(sheets)}.`;
+    const advice = sheets.length === 0 ? undefined : `Name one with \`--sheet\`, if it is meant: ${names(sheets)}.`;
     throw refusal(file, 'it has no visible sheet', advice);
   }
   const notes: string[] = [];
   const before = sheets.slice(0, sheets.indexOf(sheet));
   const after = sheets.slice(sheets.indexOf(sheet) + 1);
   if (before.length > 0) notes.push(`hidden sheets before it were skipped: ${names(before)}`);
-  if (after.length > 0) notes.push(`other sheets were not read: ${names(after)}; --sheet names the one to read`);
+  if (after.length > 0) notes.push(`other sheets were not read: ${names(after)}; \`--sheet\` names the one to read`);
   return { sheet, notes };
 }
 

@@ -1,0 +1,53 @@
+/**
+ * What the console calls the commands and flags that a message names in backquotes. A message names what to do once, as the command
+ * line has it; this table has the browser's word for each.
+ */
+
+/** @param operands what follows the name of the command */
+type Words = (operands: readonly string[]) => string;
+
+const ofBatch: Words = ([batch]) => (batch === undefined ? 'the page Batches' : `the page of batch ${batch}`);
+const people: Words = () => 'the page People';
+const startSync: Words = () => '“Sync” on the page Runs';
+
+/** Commands of batches and accounts, with any operands. */
+const byPath: Readonly<Record<string, Words>> = {
+  'bulk status': ofBatch,
+  'bulk results': ofBatch,
+  'bulk submit': ofBatch,
+  'bulk approve': ofBatch,
+  'bulk apply': ofBatch,
+  'bulk resume': ([batch]) => `“Go on”${batch === undefined || batch.startsWith('-') ? '' : ` on ${ofBatch([batch])}`}`,
+  'bulk resolve': ([batch = '', , row]) => `the page of row ${row} of batch ${batch}`,
+  'bulk template': () => 'the template on the page Batches',
+  'bulk run': () => '“A new batch” on the page Batches',
+  'people add': people,
+  'people list': people,
+  'people role': people,
+  'people os-user': people,
+};
+
+/** Commands that the console has without any flags, or with exactly these. */
+const whole: Readonly<Record<string, Words>> = {
+  'bulk reconcile --adopt': () => '“Compare and adopt” (behind “Compare with the server”)',
+  schema: () => 'the page SQL',
+  sync: startSync,
+  'sync --full': startSync,
+  status: () => 'the page Home',
+  verify: () => '“Verify” on the page Runs',
+  'audit --verify': () => '“Check the whole chain” on the page Audit',
+};
+
+const flags: Readonly<Record<string, string>> = {
+  '--again --reason "…"': 'the reason for sending it again, under “More” or “It was sent before”',
+  '--sheet': 'the name of the sheet, under “More”',
+  '--allow-force': 'the box for that, under “More”',
+};
+
+/** Returns what the browser calls it; undefined if the console has no such thing. */
+export function consoleWords(code: string): string | undefined {
+  const [program, ...words] = code.split(' ');
+  if (program !== 'admin-mirror') return flags[code];
+  const [first = '', second = '', ...operands] = words;
+  return whole[words.join(' ')]?.([]) ?? byPath[`${first} ${second}`]?.(operands);
+}

@@ -9,15 +9,7 @@ import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
 import type { HttpMethod } from '../model/operations.ts';
-import { releaseBytes } from '../model/memory.ts';
-import {
-  formsOf,
-  hiderOf,
-  mayHoldPasswordField,
-  passwordsGiven,
-  passwordsIn,
-  withoutPasswords,
-} from '../model/secret.ts';
+import { formsOf, hiderOf, passwordsIn, withoutPasswords } from '../model/secret.ts';
 import { withoutEndSlashes } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
 import { headerText, type HttpHeaders } from './headers.ts';
@@ -62,10 +54,8 @@ export interface HttpResponse {
   readonly body: string;
   /** SHA-1 of the body as it came, in base64, by which a page that came before is recognised without being read. */
   readonly digest: string;
-  /** Returns the body in UTF-8 if it can be read just as it came, else undefined. The memory is the caller's. */
+  /** Returns the body in UTF-8 if it can be read just as it came, else undefined. */
   readonly cleanBytes: () => Buffer | undefined;
-  /** Releases the memory of the bytes; `body` stays if it was read before. */
-  readonly discard: () => void;
   /** Size of the body on the wire. */
   readonly bytes: number;
   /** From the call to the last byte. */
@@ -161,7 +151,9 @@ class Scrubber {
   /** Whether the bytes hold neither the key nor a field for a password. Takes half a millisecond for a thousand records. */
   #isClean(content: Buffer): boolean {
     if (this.#forms.some((form) => content.includes(form))) return false;
-    return !this.#marks.some((mark) => content.includes(mark)) || !mayHoldPasswordField(content.toString('latin1'));
+    if (!this.#marks.some((mark) => content.includes(mark))) return true;
+    const text = content.toString('latin1');
+    return withoutPasswords(text) === text;
   }
 
   read({ content, headers, ...rest }: Received): HttpResponse {
@@ -177,20 +169,16 @@ class Scrubber {
         return (text ??= decoded());
       },
       cleanBytes: () => (isUtf8(content) && content[0] !== markByte && isClean() ? content : undefined),
-      discard: () => {
-        text ??= '';
-        releaseBytes(content);
-      },
     };
   }
 
-  /** A server may send back the password that it was given, or one that it made, anywhere in the response to a write. */
+  /** A server may send back the password that it was given, anywhere in the response to a write. */
   written({ content, headers, ...rest }: Received, sent: readonly string[]): HttpResponse {
     const text = utf8.decode(content);
-    const hide = hiderOf([...sent, ...passwordsGiven(text)]);
+    const hide = hiderOf(sent);
     const body = this.#scrub(hide(text));
     const headersLeft = scrubbed(headers, (value) => this.redact(hide(value)));
-    return { ...rest, headers: headersLeft, body, digest: '', cleanBytes: () => undefined, discard: () => {} };
+    return { ...rest, headers: headersLeft, body, digest: '', cleanBytes: () => undefined };
   }
 }
 
@@ -264,7 +252,6 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, maxBytes: number)
     if (decode === undefined) throw new Error(`the response is encoded as ${coding.trim().slice(0, 20)}`);
     plain = await decode(plain, { maxOutputLength: maxBytes });
   }
-  if (plain !== body) releaseBytes(body);
   return plain;
 }
 

@@ -7,7 +7,7 @@ import type { CliContext } from './context.ts';
 import { refuseOwnFileAsLog } from './files.ts';
 import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { explainFileError, isCutOff, makeFolder, refusePlanted } from '../model/files.ts';
+import { explainFileError, isCutOff, makeFolder } from '../model/files.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
@@ -80,7 +80,6 @@ function explained(error: unknown, what: string, path: string): OperatorError {
 }
 
 function open(path: string): number {
-  refusePlanted(path);
   return openSync(path, 'a', 0o600);
 }
 

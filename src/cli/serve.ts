@@ -1,7 +1,6 @@
 /** `serve`: serves the console until it is stopped. */
 import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
-import { keepHeapSmall } from '../model/memory.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/open.ts';
@@ -30,8 +29,6 @@ export function define(program: Command, context: CliContext): void {
 }
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
-  // Takes 190 MB instead of 382 with a million users and twenty readers.
-  keepHeapSmall(20);
   const { openConsole } = await import('../web/open.ts');
   const settings = context.settings();
   const address = addressOf(settings, flags);

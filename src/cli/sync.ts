@@ -4,7 +4,6 @@ import { counted, grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type DayRange, eraEnd, eraStart } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { keepHeapSmall } from '../model/memory.ts';
 import { runId } from '../model/program.ts';
 import { addDays, type Day, earliest, parseDay, systemClock } from '../model/time.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
@@ -71,8 +70,6 @@ function planWords(plan: unknown): string {
 
 /** Syncs and prints the report. Throws the reason if the sync is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
-  // Hardly anything of a page lives on after it, so a small heap saves 60 MB.
-  keepHeapSmall(60);
   const { run = runId(systemClock) } = context;
   const surroundings = await openSurroundings(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run, actor: context.actor() };

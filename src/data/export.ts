@@ -9,7 +9,6 @@ import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from '.
 import { type RowSource, rowsSource, sourceOf, type SourceRequest } from './source.ts';
 import type { LineBatch } from './table-lines.ts';
 import type { ReadingStore } from '../store/reading.ts';
-import { keepYoungHeapSmall } from '../model/memory.ts';
 import { guardedText, type Table, type TableCell, type TableFormat, type TableWriter } from '../model/spreadsheet.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
 
@@ -68,9 +67,6 @@ export async function* exportChunks(
 }
 
 export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
-  // Rows are garbage as soon as they are written. V8 would let the young heap grow for them, by 40 MB, to no use; for the groups of a
-  // Parquet file by 80 MB, for a tenth of the time.
-  keepYoungHeapSmall();
   switch (form.format) {
     case 'parquet': {
       const { parquetChunks } = await import('./parquet.ts');

@@ -23,7 +23,6 @@ import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { coverageOf } from '../model/era.ts';
-import { keepYoungHeapSmall } from '../model/memory.ts';
 import { plannedSteps, type SyncOptions } from './sync-resource.ts';
 import { pagesOf, requestsFor, sealDay, type Step } from './windows.ts';
 
@@ -84,8 +83,6 @@ export function openSync(surroundings: Surroundings, releases: Releases) {
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);
   const { windowPages, brake } = settings.sync;
-  // Pages live longer than V8 expects of young objects. A larger young heap would take 230 MB instead of 200 and save no work.
-  keepYoungHeapSmall();
   const { users, packages, emails } = settings.resources;
   return (request: CommandRequest, progress: SyncProgress): Promise<SyncResult> => {
     const options = { client, file: settings.store.mirror, pageSize: settings.api.pageSize, clock, signal, progress };
@@ -141,7 +138,6 @@ export function openVerify(
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);
   const { concurrency, pageSize } = settings.api;
-  keepYoungHeapSmall();
   return async (request, progress) => {
     const options = { client, file: settings.store.mirror, pageSize, clock, signal, progress };
     const result = await releases.add(openVerifyEngine(options)).run({ ...request, concurrency });

@@ -8,7 +8,6 @@ import {
   closeSync,
   constants,
   fstatSync,
-  lstatSync,
   openSync,
   readSync,
   type Stats,
@@ -21,7 +20,6 @@ import {
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FileError, messageOf, OperatorError, UsageError } from './errors.ts';
-import { bytesText } from './text.ts';
 
 /** Far larger than any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
@@ -31,7 +29,7 @@ const withoutWaiting = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_N
 /** What was named exists but cannot be read. Looks like an error of the operating system about a file. */
 export class UnfitFile extends Error {
   override readonly name = 'UnfitFile';
-  readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE' | 'PLANTED';
+  readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE';
   readonly syscall = 'read';
   readonly path: string;
 
@@ -113,7 +111,6 @@ export function isCutOff(path: string): boolean {
  */
 export function readTrustedFile(path: string, what: string): ReadFile {
   const file = readRegularFile(path);
-  refusePlanted(path);
   const problem = distrust(what, file);
   if (problem !== undefined) throw problem;
   return file;
@@ -152,35 +149,6 @@ export function refuseUnfit(path: string): void {
   if (stats !== undefined) checkKind(stats, path);
 }
 
-/**
- * Call it before a file is written or trusted. In a folder where everybody may make files, such as /tmp, another user may have
- * put a link to a file of ours, a file that they can read and change, or a folder in which they can replace files. Linux can
- * refuse to follow such links (fs.protected_symlinks), but not for a program that resolves links itself, as this one does.
- * @throws UnfitFile
- */
-export function refusePlanted(path: string): void {
-  const user = process.getuid?.();
-  const above = dirname(resolve(path));
-  if (user === undefined || above === resolve(path)) return;
-  refusePlanted(above);
-  const owner = lstatSync(path, { throwIfNoEntry: false })?.uid;
-  if (owner === undefined || owner === user || owner === 0) return;
-  if ((statSync(above).mode & 0o002) === 0) return;
-  throw new UnfitFile('PLANTED', `${planted}: ${path}`, path);
-}
-
-/**
- * Makes both checks for a file that SQLite is to write.
- * @throws UnfitFile
- */
-export function refuseUnfitDatabase(path: string): void {
-  refuseUnfit(path);
-  // SQLite takes the content of these files for a part of the database.
-  for (const end of ['', '-wal', '-shm', '-journal']) refusePlanted(`${path}${end}`);
-}
-
-const planted = 'this belongs to another user and lies in a folder that everybody can write to';
-
 function checkKind(stats: Stats, path: string): void {
   if (stats.isDirectory()) throw new UnfitFile('EISDIR', 'it is a folder', path);
   if (stats.isFile()) return;
@@ -211,7 +179,6 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   ELOOP: ['its links lead in a circle', 'Correct the links, or name the file itself.'],
   ENAMETOOLONG: ['its name is too long', 'Check the path.'],
   NOT_A_FILE: ['it is a pipe or a device', 'Write what it gives into a file, and name that.'],
-  PLANTED: ['it belongs to another user', 'Name a place in a folder of your own.'],
   EEXIST: ['something has this name already', 'Name another place, or move that away.'],
   TOO_LARGE: ['it is larger than such a file can be', 'Check the path.'],
   ENOTDIR: ['a part of its path is not a folder', 'Check the path.'],
@@ -262,8 +229,7 @@ export function explainFileError(error: unknown, doing: string, file: string): O
   if (error instanceof OperatorError) return error;
   const known = explanationOf(reasonOf(error, file));
   if (known === undefined) return undefined;
-  const where = (error as NodeJS.ErrnoException).code === 'SQLITE_FULL' ? whichDisk(dirname(resolve(file))) : '';
-  return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice + where, cause: error });
+  return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice, cause: error });
 }
 
 /** Explains a file problem that no caller has explained: at least which call failed for which file, and what to do. */
@@ -308,22 +274,6 @@ export function hasNoInodes(folder: string): boolean {
   }
 }
 
-/** SQLite has one code for a full disk, both for the database and for temporary files, which may be on another disk. */
-function whichDisk(folder: string): string {
-  const { SQLITE_TMPDIR, TMPDIR } = process.env;
-  const candidates = [SQLITE_TMPDIR, TMPDIR, '/var/tmp', '/usr/tmp', '/tmp'];
-  const temporary = candidates.find((each) => each && mayAccess(each, constants.W_OK | constants.X_OK));
-  if (temporary === undefined || statSync(temporary).dev === statSync(folder, { throwIfNoEntry: false })?.dev)
-    return '';
-  const [here = 0, there = 0] = [folder, temporary].map(freeSpace);
-  // Not even a page fits on the disk of the database: that is the full one.
-  if (here < 4096) return '';
-  return (
-    ` The disk of ${folder} has ${bytesText(here)} free, the disk of temporary files, ${temporary}, has ` +
-    `${bytesText(there)}: SQLITE_TMPDIR can name another folder for them.`
-  );
-}
-
 /**
  * Returns how many bytes this user may still write to the folder's disk; undefined if unknown. If the folder does not exist
  * yet, this looks at the nearest parent that does.
@@ -343,9 +293,8 @@ export function freeSpace(folder: string): number | undefined {
 const ownerAlone = 0o700;
 
 /**
- * Makes the folder and its missing parents. Returns those that it made, the outermost first. An existing folder stays as it is;
- * one that another user has put where everybody can write is refused. Goes one by one: where nothing can be made, such as in
- * /proc, `mkdirSync` with `recursive` never returns.
+ * Makes the folder and its missing parents, for their owner alone. Returns those that it made, the outermost first. An existing
+ * folder stays as it is. Goes one by one: `mkdirSync` with `recursive` never returns where nothing can be made.
  */
 export function makeFolder(path: string): readonly string[] {
   try {
@@ -353,15 +302,10 @@ export function makeFolder(path: string): readonly string[] {
     return [path];
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && statSync(path).isDirectory()) {
-      refusePlanted(path);
-      return [];
-    }
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return [];
     const parent = dirname(path);
     if (code !== 'ENOENT' || existsSync(parent)) throw error;
-    const made = makeFolder(parent);
-    makeNewFolder(path);
-    return [...made, path];
+    return [...makeFolder(parent), ...makeFolder(path)];
   }
 }
 

@@ -58,15 +58,13 @@ const mask = '****';
 /** A shorter word is part of too many other texts to be replaced. */
 const shortest = 4;
 
-/** The encoded form of a shorter word appears in unrelated texts. */
-const shortestEncoded = 8;
+/** The base64 of a shorter word appears in unrelated texts. */
+const shortestInBase64 = 8;
 
 /** Returns the forms in which a word appears in text: plain, in a URL, in JSON and in base64. */
 export function formsOf(word: string): string[] {
   const plain = [word, encodeURIComponent(word.toWellFormed()), JSON.stringify(word).slice(1, -1)];
-  const encoded = word.length < shortestEncoded ? [] : inBase64(word);
-  // JSON may have a backslash before each slash.
-  const forms = [...plain, ...encoded].flatMap((form) => [form, form.replaceAll('/', '\\/')]);
+  const forms = word.length < shortestInBase64 ? plain : [...plain, ...inBase64(word)];
   // The longest first: a shorter one may be a part of it.
   return [...new Set(forms)].filter((form) => form !== '').sort((a, b) => b.length - a.length);
 }
@@ -83,112 +81,31 @@ function inBase64(word: string): string[] {
 
 type Hide = (text: string) => string;
 
-/** Returns a function that replaces each form of the words with `****`. It ignores case, except for short words. */
+/** Returns a function that replaces each form of the words with `****`. */
 export function hiderOf(words: readonly string[]): Hide {
-  const isLong = (word: string): boolean => word.length >= shortestEncoded;
-  const patterns = [
-    patternOf(words.filter(isLong), 'gi'),
-    patternOf(
-      words.filter((word) => !isLong(word)),
-      'g',
-    ),
-  ].filter((pattern) => pattern !== undefined);
-  return (text) => patterns.reduce((clean, pattern) => clean.replaceAll(pattern, mask), text);
-}
-
-function patternOf(words: readonly string[], flags: string): RegExp | undefined {
   const forms = words.flatMap(formsOf).map(escapedPattern);
-  return forms.length === 0 ? undefined : new RegExp(forms.join('|'), flags);
+  if (forms.length === 0) return (text) => text;
+  const pattern = new RegExp(forms.join('|'), 'g');
+  return (text) => text.replaceAll(pattern, mask);
 }
 
 /** Names of password fields: `password`, `newPassword`, `password_hash`; not `password_changed_at`. */
-const passwordName =
-  /(?:passw(?:or[dt]|d)|passphrase|pwd)(?:confirm(?:ation)?|plain|hash(?:ed)?|generated|text|new|old)?\d*$/;
+const passwordName = /(?:passw(?:or[dt]|d)|passphrase|pwd)[-_]?(?:confirmation|hash)?\d*$/i;
 
 /** Returns whether a field or column with this name holds passwords. */
 export function namesPassword(name: string): boolean {
-  const words = name.toLowerCase();
-  return passwordName.test(words.replaceAll(/[^a-z\d]+/g, '')) || /(?:^|[^a-z\d])pass$/.test(words.trim());
+  return passwordName.test(name);
 }
 
-/** A field whose name may be that of a password, up to its value: in JSON, or in JSON inside a JSON string. */
-const likelyField = /(?:pass[^a-z\d"]{0,2}(?:w|phrase)|pwd|(?<![a-z\d])pass)[^"\\]{0,24}(\\*)"\s*:\s*/gi;
+/** A field of JSON whose name may be that of a password, with its value, which may be cut off. */
+const passwordField =
+  /"([^"\\]{0,60}(?:passw|passphrase|pwd)[^"\\]{0,20})"(\s*:\s*)(?:"(?:[^"\\]|\\.){1,1000}"?|\d+)/gi;
 
-/** Returns whether a field may have a password's name. */
-export function mayHoldPasswordField(json: string): boolean {
-  return json.search(likelyField) !== -1;
-}
-
-interface Found {
-  readonly start: number;
-  readonly end: number;
-  readonly value: string;
-  readonly hidden: string;
-}
-
-/** Yields the values of password fields: strings and numbers. */
-function* passwordFields(text: string): Generator<Found> {
-  for (const match of text.matchAll(likelyField)) {
-    const [whole, strokes = ''] = match;
-    const upToName = text.slice(Math.max(0, match.index - 64), match.index + whole.lastIndexOf(`${strokes}"`));
-    if (!namesPassword(upToName.slice(upToName.lastIndexOf('"') + 1))) continue;
-    const start = match.index + whole.length;
-    const quote = `${strokes}"`;
-    if (text.startsWith(quote, start)) {
-      const value = valueAt(text, start + quote.length, strokes);
-      if (value === '') continue;
-      yield { start: start + quote.length, end: start + quote.length + value.length, value, hidden: mask };
-      continue;
-    }
-    const number = stickyMatch(/-?\d[\d.eE+-]{3,}/y, text, start);
-    if (number !== undefined) {
-      yield { start, end: start + number.length, value: number, hidden: `${quote}${mask}${quote}` };
-    }
-  }
-}
-
-/** Returns the text up to the closing quotes, or to the end if the text was cut off. */
-function valueAt(text: string, start: number, strokes: string): string {
-  // By hand: a regular expression runs out of memory over a text of some megabytes.
-  for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
-    let before = 0;
-    while (at - before > start && text[at - before - 1] === '\\') before += 1;
-    if (strokes === '' && before % 2 === 0) return text.slice(start, at);
-    if (strokes !== '' && before <= strokes.length) return text.slice(start, at - before);
-  }
-  return text.slice(start);
-}
-
-function stickyMatch(pattern: RegExp, text: string, at: number): string | undefined {
-  pattern.lastIndex = at;
-  return pattern.exec(text)?.[0];
-}
-
-/** Returns the text without the values of password fields in its JSON, which may be cut off. */
+/** Returns the text without the values of password fields in its JSON. */
 export function withoutPasswords(text: string): string {
-  let [clean, from] = ['', 0];
-  for (const { start, end, hidden } of passwordFields(text)) {
-    // It lies within the one before.
-    if (start < from) continue;
-    clean += text.slice(from, start) + hidden;
-    from = end;
-  }
-  return from === 0 ? text : clean + text.slice(from);
-}
-
-/** A shorter value may be a word such as `none`, or a number. */
-const shortestReported = 6;
-
-/** Returns the values of password fields in JSON, which may be cut off. */
-export function passwordsGiven(json: string): string[] {
-  return [...passwordFields(json)].flatMap(({ value }) => {
-    if (value.length < shortestReported) return [];
-    try {
-      return [String(JSON.parse(`"${value}"`))];
-    } catch {
-      return [value];
-    }
-  });
+  return text.replaceAll(passwordField, (field, name: string, colon: string) =>
+    namesPassword(name) ? `"${name}"${colon}"${mask}"` : field,
+  );
 }
 
 /** Returns the values of all password fields of a body, at any depth. */

@@ -2,7 +2,7 @@
 import { closeSync, openSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { fileReason, refuseUnfitDatabase } from '../model/files.ts';
+import { fileReason, refuseUnfit } from '../model/files.ts';
 import type { OperationName } from '../model/operations.ts';
 import { type ResourceName, resourceNames, resourceOf, sqlTypeOf } from '../model/resources.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
@@ -87,10 +87,10 @@ function fileError(file: string, error: unknown): FileError {
   });
 }
 
-/** Throws a FileError if the file is a pipe, or belongs to another user in a folder that all can write to. */
+/** Throws a FileError if the file is a pipe or a folder. */
 export function checkPlace(file: string): void {
   try {
-    refuseUnfitDatabase(file);
+    refuseUnfit(file);
   } catch (error) {
     throw fileError(file, error);
   }
@@ -100,7 +100,7 @@ export function checkPlace(file: string): void {
 export function createDatabase(file: string): Db {
   try {
     if (file !== ':memory:') {
-      refuseUnfitDatabase(file);
+      refuseUnfit(file);
       rmSync(file, { force: true });
       // Users may write personal data to the sandbox.
       closeSync(openSync(file, 'wx', 0o600));

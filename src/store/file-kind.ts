@@ -3,7 +3,7 @@ import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { explainFileError, makeFolder, refuseUnfitDatabase } from '../model/files.ts';
+import { explainFileError, makeFolder, refuseUnfit } from '../model/files.ts';
 
 export interface FileKind {
   /** What messages call it: `mirror`. */
@@ -157,7 +157,7 @@ function makeFile(file: string): void {
 
 function guarded<T>(kind: FileKind, file: string, open: () => T): T {
   try {
-    refuseUnfitDatabase(file);
+    refuseUnfit(file);
     return open();
   } catch (error) {
     throw damageIn(kind, file, error) ?? explainFileError(error, `open the ${kind.name}`, file) ?? error;

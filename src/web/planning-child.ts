@@ -2,12 +2,9 @@
 import { Buffer } from 'node:buffer';
 import { serveJob } from '../data/job-process.ts';
 import type { Log } from '../model/log.ts';
-import { keepHeapSmall } from '../model/memory.ts';
 import { systemClock } from '../model/time.ts';
 import { receivedSettings } from '../settings/passed.ts';
 import { planParts, type PlanTask } from './planning.ts';
-
-keepHeapSmall(25);
 
 serveJob(async function* (task, emit) {
   const { job, settings, aheadMs } = task as PlanTask;

@@ -75,7 +75,7 @@ function read(resource: ResourceName, body: string, more: Partial<Parameters<typ
   const bytes = Buffer.from(body);
   const response = { status: 200, headers: {}, body, digest: 'new', bytes: bytes.length, milliseconds: 0 };
   const task = { resource, page: 1, relations: [], rowsOf: [() => true], ...more };
-  return readPageOf({ ...response, cleanBytes: () => bytes, discard: () => {} }, task);
+  return readPageOf({ ...response, cleanBytes: () => bytes }, task);
 }
 
 const isServed = (body: string): boolean => read('users', body).rows[0]?.isServed === true;

@@ -1,9 +1,7 @@
 import { appendFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import SqliteDatabase from 'better-sqlite3';
-import { expect, onTestFinished, test, vi } from 'vitest';
-import { explainFileError, makeFolder, readRegularFile } from '../../src/model/files.ts';
+import { expect, test } from 'vitest';
+import { makeFolder, readRegularFile } from '../../src/model/files.ts';
 import { filesUnder, textOf } from '../support/documents.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -60,30 +58,3 @@ test('a folder that cannot be made is an error at once', () => {
   expect(() => makeFolder(file)).toThrow('EEXIST');
   expect(() => makeFolder(join(file, 'below'))).toThrow('ENOTDIR');
 });
-
-/** Often on another disk than the temporary folders of tests. */
-const elsewhere = import.meta.dirname;
-
-test.skipIf(statSync(tmpdir()).dev === statSync(elsewhere).dev)(
-  'if SQLite finds a disk full, the disk of temporary files is named, too, if it is another one',
-  () => {
-    const folder = temporaryFolder();
-    const database = new SqliteDatabase(join(folder, 'full.db'));
-    onTestFinished(() => void database.close());
-    onTestFinished(() => void vi.unstubAllEnvs());
-    database.pragma('max_page_count = 1');
-    const explained = (temporary: string) => {
-      vi.stubEnv('SQLITE_TMPDIR', temporary);
-      try {
-        return database.exec('CREATE TABLE a (b)');
-      } catch (error) {
-        return explainFileError(error, 'write to', join(folder, 'full.db'));
-      }
-    };
-    const advice = 'Make room; what was committed is unharmed.';
-    const message = expect.stringMatching(/full\.db: the disk is full \(SQLITE_FULL\)$/);
-    expect(explained(folder)).toMatchObject({ message, advice });
-    const both = `${advice} The disk of ${folder} has .+ free, the disk of temporary files, ${elsewhere}, has \\d.*: SQLITE_TMPDIR`;
-    expect(explained(elsewhere)).toMatchObject({ message, advice: expect.stringMatching(both) });
-  },
-);

@@ -1,19 +1,7 @@
 /** What another user of the same machine may try. If the tests run as root, they act as that user too. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  lchownSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -192,31 +180,6 @@ describe('settings', () => {
     expect(problems.map(({ message }) => message).join()).toMatch(/belongs to another user \(65534\)/);
   });
 
-  test.runIf(isRoot).each([config, '.env'])(
-    'are not read from a link %s that another user put in a folder for everybody',
-    (name) => {
-      const { file: ours } = stage(name);
-      const shared = temporaryFolder();
-      chmodSync(shared, 0o1777);
-      mkdirSync(dirname(join(shared, name)), { recursive: true });
-      for (const link of [name, dirname(name)].filter((each) => each !== '.')) {
-        const at = join(shared, link);
-        rmSync(at, { recursive: true, force: true });
-        symlinkSync(link === name ? ours : dirname(ours), at);
-        lchownSync(at, stranger, stranger);
-        chmodSync(dirname(at), 0o1777);
-        const { rest, problems } = read(shared);
-        expect(rest.api.baseUrl).toBeUndefined();
-        expect(problems.map(({ message }) => message).join()).toMatch(/cannot be read: this belongs to another user/);
-        // If there is nothing to read, the owner of the folder does not matter.
-        const text = readFileSync(ours);
-        rmSync(ours);
-        expect(read(shared).problems.map(({ message }) => message)).not.toContainEqual(expect.stringContaining('user'));
-        writeFileSync(ours, text);
-      }
-    },
-  );
-
   test.runIf(isRoot)('are read from root’s files, and from those that only the user’s own group can write', () => {
     expect(distrust('the file', { mode: 0o644, uid: 0, gid: 0 })).toBeUndefined();
     expect(distrust('the file', { mode: 0o664, uid: 0, gid: 0 })).toBeUndefined();
@@ -254,68 +217,6 @@ describe('a saved report', () => {
 });
 
 describe('an output file', () => {
-  /**
-   * A folder like /tmp, in which the stranger put links to a file of ours and empty files under the names that are
-   * used.
-   */
-  function plantedFolder(names: readonly string[]) {
-    const folder = temporaryFolder();
-    chmodSync(folder, 0o1777);
-    const victim = join(temporaryFolder(), 'precious');
-    writeFileSync(victim, 'precious');
-    names.forEach((name, at) => {
-      const path = join(folder, name);
-      if (at % 2 === 0) symlinkSync(victim, path);
-      else writeFileSync(path, '');
-      if (at % 2 === 1) chmodSync(path, 0o666);
-      lchownSync(path, stranger, stranger);
-    });
-    return { folder, victim };
-  }
-
-  // proves: planted-link
-  test.runIf(isRoot)(
-    'is not written to a link or a file that another user put where everybody can write',
-    { tags: 'full' },
-    async () => {
-      const { environment, folder: working } = await batchOf('user_id,type,amount\n1,add,5\n');
-      const names = ['a.csv', 'b.csv', 'a.db', 'b.db', 'a.svg', 'b.log', 'a.db-wal', 'c.db-wal'];
-      const { folder, victim } = plantedFolder(names);
-      const at = (name: string) => join(folder, name);
-      foreignFolder(at('theirs'));
-      chmodSync(at('theirs'), 0o755);
-      const written: readonly (readonly string[])[] = [
-        ['export', 'users', '-o', at('a.csv')],
-        ['export', '--sql', 'SELECT 1 AS n', '-o', at('b.csv')],
-        ['query', 'SELECT status, count(*) AS n FROM users GROUP BY status', '--chart', at('a.svg')],
-        ['sync', '--quick', '--db', at('a.db')],
-        ['sync', '--quick', '--db', at('b.db')],
-        ['sync', '--quick', '--db', at('c.db')],
-        ['sync', '--quick', '--log-file', at('b.log')],
-        ['bulk', 'template', 'balance', '--force', '-o', at('a.csv')],
-        ['bulk', 'plan', 'balance', 'rows.csv', '--journal', at('b.db')],
-        ['bulk', 'results', 'last', '-o', at('theirs')],
-        ['sync', '--quick', '--db', at('theirs/new.db')],
-        ['backup', at('theirs')],
-        ['sandbox', '--users', '1', '--port', '0', '--file', at('a.db')],
-        ['sandbox', '--users', '1', '--port', '0', '--file', at('theirs/sandbox.db')],
-        ['export', '--all', '-o', at('theirs')],
-      ];
-      for (const argv of written) {
-        const { code, stderr } = await invoke(argv, { folder: working, environment });
-        expect([argv, code, stderr]).toEqual([
-          argv,
-          2,
-          expect.stringContaining('this belongs to another user and lies in'),
-        ]);
-      }
-      expect(readFileSync(victim, 'utf8')).toBe('precious');
-      expect(readdirSync(folder).toSorted()).toEqual([...names, 'theirs'].toSorted());
-      expect(readdirSync(at('theirs'))).toEqual([]);
-      for (const name of names.filter((_, index) => index % 2 === 1)) expect(statSync(at(name)).size).toBe(0);
-    },
-  );
-
   // proves: private-files
   test(
     'is readable by its owner alone, whatever the umask: exports, pictures, results, templates, copies and folders',

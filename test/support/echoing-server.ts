@@ -34,7 +34,7 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
   response.setHeader('x-debug', authorization);
   response.setHeader('content-type', 'application/json');
   const echo = {
-    message: `${request.method} with ${authorization}: the password is ${password}`,
+    message: `${request.method} with ${authorization}: the password is ${given.password ?? 'set'}`,
     generated_password: password,
     trace: [`Authorization: ${authorization}`, body, JSON.stringify({ body })],
   };
@@ -49,7 +49,12 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
       return;
     case 'refuses':
       response.statusCode = 422;
-      response.end(JSON.stringify({ ...echo, errors: { password: [`${password} is too weak`], key: authorization } }));
+      response.end(
+        JSON.stringify({
+          ...echo,
+          errors: { password: [`${given.password ?? 'it'} is too weak`], key: authorization },
+        }),
+      );
       return;
     case 'fails':
       response.statusCode = 500;
@@ -80,7 +85,6 @@ function readAnswer(path: string, authorization: string): unknown {
     password_changed_at: '2026-01-06T10:00:00.000000Z',
     seen_with: authorization,
     seen_encoded: Buffer.from(`id: ${authorization}`).toString('base64'),
-    seen_loudly: authorization.toUpperCase(),
     meta: {
       plain_password: generatedPassword,
       passwd: storedPassword,
@@ -88,7 +92,6 @@ function readAnswer(path: string, authorization: string): unknown {
       passphrase: generatedPassword,
       PassWord: storedPassword,
     },
-    note: JSON.stringify({ escaped: { passwd: storedPassword } }),
   };
   if (path.includes('/users/')) return { data: user };
   const filtered = path.includes('filter');

@@ -1,7 +1,6 @@
 /** Builds the rows of a sheet, one after the other, keeps many rows in little memory, and decodes text files. */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
-import { releaseBytes } from '../../model/memory.ts';
 import { counted, trimmed, trimmedRange } from '../../model/text.ts';
 import { type Budget, limits, refusal } from './limits.ts';
 import type { CellKind, Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
@@ -274,7 +273,6 @@ export class PackedRows<T extends object> implements Rows<T> {
   *drain(): Generator<T, undefined> {
     for (let chunk = this.#chunks.shift(); chunk !== undefined; chunk = this.#chunks.shift()) {
       const rows = JSON.parse(chunk.toString()) as unknown[][];
-      releaseBytes(chunk);
       for (const values of rows) yield this.#rowOf(values);
     }
     for (const values of this.#last.splice(0)) yield this.#rowOf(values);

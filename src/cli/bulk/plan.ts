@@ -16,7 +16,6 @@ import { textPieces } from '../../data/text-lines.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
-import { keepHeapSmall } from '../../model/memory.ts';
 import { moneyText } from '../../model/money.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import { canAsk, onTerminal } from '../prompts.ts';
@@ -92,8 +91,6 @@ export async function readFile(
 ): Promise<Plannable> {
   const action = actionOf(actionName);
   const again = againOf(flags);
-  // Without this, a sheet of 100,000 rows takes many times as much memory.
-  keepHeapSmall(12);
   const sheet = await readSheet(resolve(context.folder, file), {
     signal: context.signal,
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),

@@ -6,7 +6,6 @@
 import { crc32 } from 'node:zlib';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import { resourceOf, type ResourceName } from '../../model/resources.ts';
-import { releaseBytes } from '../../model/memory.ts';
 import { coverageOf, outsideStart } from '../../model/era.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
 import { quoteName, servedColumns } from '../../store/schema.ts';
@@ -52,7 +51,6 @@ export function rowSums(database: Database, resource: ResourceName) {
   const of = (window: Window, ids: string): number => {
     const rows = coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids);
     const sum = crc32(rows ?? '');
-    if (rows) releaseBytes(rows);
     return sum;
   };
   return {

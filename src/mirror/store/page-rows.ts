@@ -17,7 +17,6 @@ import { type Field, type FieldType, type Resource, type ResourceName, resourceO
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageCounts } from '../../store/mirror-types.ts';
-import { releaseBytes } from '../../model/memory.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
 import type { pageForgetter } from './page-memory.ts';
@@ -362,7 +361,6 @@ export function pageUpsert(
     const written =
       distinct === ids.length ? whole.run(at, at, first, json).changes : upsertTwice(rows, at, first, setBack);
     if (written === 0) numbers.setLast(last);
-    releaseBytes(json);
     const inserted = distinct - known;
     return {
       inserted,

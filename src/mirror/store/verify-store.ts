@@ -3,7 +3,6 @@ import type { Database } from 'better-sqlite3';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import { cellIn, eachRow } from './page-rows.ts';
 import { keyOf, keysJson, type PageRows, type RecordKey } from '../../model/records.ts';
-import { releaseBytes } from '../../model/memory.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
@@ -43,7 +42,6 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
       const fields = columns.slice(1).filter((_, at) => flags[at] === 1n);
       found.set(id, isMissing === 1n ? { kind: 'missing', id } : { kind: 'different', id, fields });
     }
-    releaseBytes(json);
     const kept = new Set(present.all(keysJson(keptOut.map(({ id }) => id))).map(keyOf));
     for (const { id } of keptOut) found.set(id, { kind: kept.has(id) ? 'equal' : 'hidden', id });
     return [...found.values()];

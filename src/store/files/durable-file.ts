@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, freeSpace, inFolder, refusePlanted } from '../../model/files.ts';
+import { explainFileError, freeSpace, inFolder } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
 import type { Stats } from 'node:fs';
 import { bytesText } from '../../model/text.ts';
@@ -24,7 +24,6 @@ export async function writeDurableFile(
   mode: number = ownerAlone,
 ): Promise<number> {
   return explaining(path, async () => {
-    refusePlanted(path);
     const existing = await statOf(path);
     if (existing?.isDirectory() === true) {
       throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });

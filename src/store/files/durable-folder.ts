@@ -2,7 +2,7 @@
 import { chmod, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
-import { inFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
+import { inFolder, makeNewFolder, readRegularFile } from '../../model/files.ts';
 import { manifestName, type ManifestFile, writeManifest } from './manifest.ts';
 import { explaining, partialName, removeStale, statOf, syncFolder } from './durable-file.ts';
 
@@ -24,7 +24,6 @@ export async function writeDurableFolder<T extends FolderManifest>(
   signal: AbortSignal,
 ): Promise<T> {
   return explaining(path, async () => {
-    refusePlanted(path);
     const isThere = await isFolder(path);
     const outer = isThere ? path : dirname(path);
     return inFolder(outer, async () => {
@@ -63,7 +62,6 @@ async function move(
   older: FolderManifest | undefined,
 ): Promise<void> {
   const names = manifest.files.map(({ file }) => file);
-  for (const name of names) refusePlanted(join(path, name));
   if (older !== undefined) {
     await rm(join(path, manifestName), { force: true });
     await syncFolder(path);

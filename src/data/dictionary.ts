@@ -245,7 +245,7 @@ const historyTables: readonly TableEntry[] = resourceNames.map((name) =>
     `${name}_history`,
     `Every earlier version of a row of ${name}, in the order in which they ended. \`export ${name} --as-of\` combines them to an earlier state.`,
     historyExamples[name],
-    column('id INTEGER', `the ${resourceOf(name).singular}; one may have many versions`),
+    column('id INTEGER', 'the record; one may have many versions'),
     column(
       'change TEXT',
       'what ended the version: updated, another version replaced it; deleted, the record left the table',

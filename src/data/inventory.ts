@@ -103,16 +103,26 @@ const headings: readonly (readonly [InventoryTable['source'], string])[] = [
 export function dictionaryMarkdown(tables: readonly InventoryTable[]): string {
   const parts = headings.flatMap(([source, heading]) => {
     const own = tables.filter((table) => table.source === source);
-    return own.length === 0 ? [] : [`## ${heading}\n`, ...own.map(section)];
+    return own.length === 0 ? [] : [`## ${heading}\n`, ...alike(own).map(section)];
   });
   return [introduction, ...parts].join('\n');
 }
 
-function section({ name, kind, in_file, summary, columns, example }: InventoryTable): string {
-  return `### ${name}
+/** Tables of related records, and of the history, differ only by their names: those with equal columns are one section. */
+function alike(tables: readonly InventoryTable[]): InventoryTable[][] {
+  const groups = Map.groupBy(tables, ({ kind, in_file, columns }) => JSON.stringify([kind, in_file, columns]));
+  return [...groups.values()];
+}
+
+function section(tables: readonly InventoryTable[]): string {
+  const [first] = tables;
+  if (first === undefined) return '';
+  const { kind, in_file, summary, columns, example } = first;
+  const others = tables.slice(1).map(({ name }) => `\`${name}\``);
+  return `### ${first.name}
 
 A ${kind}${in_file === false ? ', not in this file' : ''}. ${summary}
-
+${others.length === 0 ? '' : `\nAlike: ${others.join(', ')}.\n`}
 | column | type | null | source | meaning |
 | --- | --- | --- | --- | --- |
 ${columns.map(line).join('\n')}

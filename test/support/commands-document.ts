@@ -34,22 +34,49 @@ The commands \`users\`, \`packages\`, \`emails\` and \`coupons\` are the operati
 const middle = `
 What to do about each: [Operating](operating.md#when-something-is-wrong).
 
-## Every command
-
 `;
 
 /** The whole document. */
 export function commandsDocument(program: Command): string {
   const codes = Object.entries(exitCodes).map(([code, meaning]) => `| ${code} | ${meaning} |\n`);
-  return `${head}${codes.join('')}${middle}${sectionsOf(program, 'admin-mirror').join('\n')}`;
+  const groups = Map.groupBy(program.createHelp().visibleCommands(program), (each) => each.helpGroup());
+  const sections = [...groups].map(
+    ([group, commands]) => `## ${group.replace(/:$/, '')}\n\n${commands.map(tableOf).join('\n')}`,
+  );
+  const everywhere = `## Options of every command\n\n${table('option', optionsOf(program))}\n`;
+  return `${head}${codes.join('')}${middle}${everywhere}${sections.join('\n')}`;
 }
 
-function sectionsOf(command: Command, path: string): string[] {
-  const shown = command.name() === 'help' ? [] : [sectionOf(command, path)];
-  const parts = command.createHelp().visibleCommands(command);
-  return [...shown, ...parts.flatMap((each) => sectionsOf(each, `${path} ${each.name()}`))];
+type Row = readonly [string, string];
+
+/** A command, and its subcommands below it, each followed by its arguments and options. */
+function tableOf(command: Command): string {
+  const parts = [command, ...command.commands.filter((each) => each.name() !== 'help')];
+  const rowsOf = (each: Command): Row[] => {
+    const path = each === command ? each.name() : `${command.name()} ${each.name()}`;
+    const usage = each.usage().replaceAll(/\[(?:options|command)\] ?/g, '');
+    return [[`**\`${`${path} ${usage}`.trim()}\`**`, each.description()], ...argumentsOf(each), ...optionsOf(each)];
+  };
+  return table('command', parts.flatMap(rowsOf));
 }
 
-function sectionOf(command: Command, path: string): string {
-  return `### ${path.replace('admin-mirror ', '')}\n\n\`\`\`text\n${command.helpInformation().trim()}\n\`\`\`\n`;
+function argumentsOf(command: Command): Row[] {
+  const help = command.createHelp();
+  return help
+    .visibleArguments(command)
+    .map((each) => [`\`${help.argumentTerm(each)}\``, help.argumentDescription(each)]);
+}
+
+function optionsOf(command: Command): Row[] {
+  const help = command.createHelp();
+  return help
+    .visibleOptions(command)
+    .filter(({ long }) => long !== '--help')
+    .map((each) => [`\`${help.optionTerm(each)}\``, help.optionDescription(each)]);
+}
+
+function table(heading: string, rows: readonly Row[]): string {
+  const cell = (text: string) => text.replaceAll(/\s+/g, ' ').replaceAll('|', String.raw`\|`);
+  const lines = rows.map(([left, right]) => `| ${cell(left)} | ${cell(right)} |\n`);
+  return `| ${heading} | what it does |\n| --- | --- |\n${lines.join('')}`;
 }

@@ -44,9 +44,14 @@ describe('the commands in', () => {
             ADMIN_MIRROR_PUBLISH_READER: `${database.name}_reader`,
           };
     const folder = temporaryFolder();
-    const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server, ...publishing });
+    const { ran, output, missing } = await runShell(commands, folder, {
+      ...makeClone(folder),
+      ...server,
+      ...publishing,
+    });
     // A failure shows the output.
-    expect({ ran, output }).toEqual({ ran: commands.map(({ place }) => place), output: expect.any(String) });
+    const wanted = { ran: commands.map(({ place }) => place), output: expect.any(String), missing: [] };
+    expect({ ran, output, missing }).toEqual(wanted);
   });
 
   test('README.md begin with the demo', () => {

@@ -8,14 +8,6 @@ import { counted } from '../model/text.ts';
 import { secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 
-/** What became of the records of one page or several. */
-export interface WrittenPage {
-  /** Records without a usable id, or of another resource. */
-  readonly unusable: number;
-  /** Ids under which another record came before. */
-  readonly duplicateIds: readonly RecordKey[];
-}
-
 export type Verdict =
   /**
    * The pages showed every record that the server had in the window at `asOf` and has not deleted since. `surplus`: how many
@@ -39,10 +31,12 @@ export class Walk {
   total = 0;
   /** Whether every page had the same total. */
   isSteady = true;
-  readonly duplicateIds = new Set<RecordKey>();
   readonly #startedAt: number;
   readonly #unreadable: Unreadable[] = [];
+  /** Records without a usable id, or of another resource. */
   #unusable = 0;
+  /** How many records with a usable id were shown, those that came twice counted twice. */
+  #shown = 0;
   #perPage: number | undefined;
   #otherSize: number | undefined;
   /** The age of the oldest page when it came from a cache in front of the server, ms. */
@@ -63,23 +57,17 @@ export class Walk {
   }
 
   /** Takes the next page. @param receivedAt when it came, ms since 1970 */
-  add(page: MirrorPage, receivedAt: number, written: WrittenPage): void {
+  add(page: MirrorPage, receivedAt: number): void {
     this.#unreadable.push(...(page.unreadable ?? []));
-    this.noteWritten(written);
     this.#perPage ??= page.perPage;
     if (page.perPage !== this.#perPage) this.#otherSize = page.perPage;
     for (const part of page.parts ?? [page]) this.#addPart(part, receivedAt);
   }
 
-  /** Notes what could not be stored of the pages so far. */
-  noteWritten({ unusable, duplicateIds }: WrittenPage): void {
-    this.#unusable += unusable;
-    for (const id of duplicateIds) this.duplicateIds.add(id);
-  }
-
   #addPart(page: MirrorPage, receivedAt: number): void {
     const { total } = page;
     this.#noteAge(page.ageMs, receivedAt);
+    this.#unusable += page.rows.unusable;
     this.isSteady &&= this.#edge === undefined || total === this.total;
     this.#isGrowing &&= total >= this.total;
     this.total = total;
@@ -92,7 +80,10 @@ export class Walk {
         if (id !== null && isAfter(createdAt[at], this.#edge.createdAt) && !this.ids.has(id)) this.#added += 1;
       }
     }
-    for (const id of idsOn(page)) this.ids.add(id);
+    for (const id of idsOn(page)) {
+      this.#shown += 1;
+      this.ids.add(id);
+    }
   }
 
   #noteAge(reported: number | undefined, receivedAt: number): void {
@@ -127,10 +118,12 @@ export class Walk {
       const records = counted(this.#unusable, 'record has', 'records have');
       return `${records} no usable id, or the fields of another resource; a sync keeps them in mirror_events`;
     }
-    if (this.duplicateIds.size > 0) {
-      return `different records have the same id: ${[...this.duplicateIds].slice(0, 5).join(', ')}`;
-    }
     return undefined;
+  }
+
+  /** How many records came twice, although each page was read once: records moved meanwhile, or share an id. */
+  get repeated(): number {
+    return this.isSteady ? this.#shown - this.ids.size : 0;
   }
 
   /** Why the pages do not fit together; undefined if they do. @param freshAsOf when the window was last read */
@@ -175,6 +168,9 @@ export function judge(walk: Walk, { surplus: known, freshAsOf, before }: Known):
   if (contradiction !== undefined) return incomplete(contradiction);
   if (!walk.isSteady && !walk.grewAtTheEnd) {
     return incomplete(`records came or went while it was read (${total} at the end, ${ids.size} seen)`);
+  }
+  if (walk.repeated > 0) {
+    return incomplete(`${counted(walk.repeated, 'record')} came twice: they moved while it was read, or share an id`);
   }
   const isKnown = surplus > 0 && walk.isSteady && (surplus === known || isSame(walk, before));
   if (surplus === 0 || isKnown) {

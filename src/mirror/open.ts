@@ -11,7 +11,7 @@ import { runId } from '../model/program.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import type { FreeSpace } from '../store/files/durable-file.ts';
 import type { SyncProgress, Window } from '../store/mirror-types.ts';
-import { type Clock, dayMs, systemClock } from '../model/time.ts';
+import { type Clock, systemClock } from '../model/time.ts';
 import { type ForgetPorts, openForgetStore } from './forget.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Profile, recordProfile, storedProfile } from './profile.ts';
@@ -25,13 +25,6 @@ import { syncLock } from './store/bookkeeping.ts';
 import { coverageOf } from '../model/era.ts';
 import { plannedSteps, type SyncOptions } from './sync-resource.ts';
 import { pagesOf, requestsFor, sealDay, type Step } from './windows.ts';
-
-const syncBounds = {
-  runsKeepMs: 400 * dayMs,
-  eventsKeepMs: 400 * dayMs,
-  /** If readers keep the log from being folded in, the run ends in order before the log fills the disk. */
-  maxLogBytes: 4e9,
-} as const;
 
 interface EngineOptions {
   /** The caller closes it. */
@@ -89,7 +82,6 @@ export function openSync(surroundings: Surroundings, releases: Releases) {
     const engine = releases.add(openSyncEngine({ ...options, historyIgnore: settings.history.ignore }));
     return engine.run({
       ...request,
-      ...syncBounds,
       windowPages,
       brake,
       requestPermit: permitsOf(surroundings, client, request.actor, releases),
@@ -166,7 +158,7 @@ function noteDifferences(
 export function openPlan(settings: Settings, request: CommandRequest, releases: Releases): RunPlan {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const { requestsPerRun, resources } = request;
-  const options = { ...request, ...syncBounds, ...settings.sync, requestsPerRun };
+  const options = { ...request, ...settings.sync, requestsPerRun };
   const plans = resources.map((resource) => [resource, planResource(store, systemClock, resource, options)] as const);
   const steps = plans.flatMap(([, planned]) => planned);
   const known = steps.reduce((sum, { requests }) => sum + (requests ?? 0), 0);

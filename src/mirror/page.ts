@@ -35,12 +35,10 @@ import { nullDrift, recordRows, replaced, replacedIn } from './store/page-rows.t
 export interface PageWanted {
   /** The page as it came last. If it has the same bytes, it is not parsed again. */
   readonly known?: RememberedPage | null | undefined;
-  /** Make rows of the records with these creation times, one set for each of these tests. */
-  readonly rowsOf?: readonly ((createdAt: unknown) => boolean)[];
+  /** Make rows of the records with these creation times; by default of none. */
+  readonly isMeant?: (createdAt: unknown) => boolean;
   /** Never make rows of these records. */
   readonly keptOut?: KeptOut;
-  /** A field to take from each record. */
-  readonly field?: string;
   /** Hash the records, so that the next walk need read only those that changed. */
   readonly hashesRecords?: boolean;
   /** The page may lie behind the end of its list: it comes whole, or fails. */
@@ -63,8 +61,7 @@ export interface ReadPage extends ListPage {
   readonly ids: readonly (RecordKey | null)[];
   /** The creation time of each record, as served. */
   readonly createdAt: readonly unknown[];
-  readonly field: readonly unknown[];
-  readonly rows: readonly PageRows[];
+  readonly rows: PageRows;
 }
 
 export type MirrorPage = InParts<ReadPage> & {
@@ -74,11 +71,11 @@ export type MirrorPage = InParts<ReadPage> & {
 
 /** Reads the response as a page. Throws an UnreadableResponse like `pageOf`. */
 export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
-  const { known, resource, field, rowsOf = [] } = task;
+  const { known, resource, isMeant } = task;
   const { digest } = response;
   if (digest === known?.hash) {
     const { total, lastPage, perPage } = known;
-    const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
+    const nothing = { hash: digest, ids: [], createdAt: [], rows: noRows() };
     return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
   }
   const changed = known === undefined || known === null ? undefined : changesOf(response, task, known);
@@ -95,12 +92,9 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
     ...(hashes === undefined ? {} : { hashes }),
     ids,
     createdAt,
-    field: field === undefined ? [] : records.map((record) => record[field]),
-    rows: rowsOf.map((isMeant) =>
-      rowsFor(
-        task,
-        records.filter((_, at) => isMeant(createdAt[at])),
-      ),
+    rows: rowsFor(
+      task,
+      records.filter((_, at) => isMeant?.(createdAt[at]) === true),
     ),
   };
 }
@@ -234,16 +228,13 @@ function servedPage(resource: ResourceName, body: Buffer): ServedPage | undefine
 
 /** Makes the page of the response as it is, if all of it is as documented and none of its records is left out. */
 function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined {
-  const { resource, relations, keptOut, field, rowsOf = [] } = task;
-  if (relations.length > 0 || field !== undefined || !isNobody(keptOut)) return undefined;
+  const { resource, relations, keptOut, isMeant } = task;
+  if (relations.length > 0 || isMeant === undefined || !isNobody(keptOut)) return undefined;
   const json = response.cleanBytes();
   const served = json === undefined ? undefined : servedPage(resource, json);
   if (json === undefined || served === undefined) return undefined;
   const { envelope, ids, createdAt, drifts } = served;
-  const owned = rowsOf.map((isMeant) => createdAt.filter(isMeant).length);
-  // Only one set of rows can own the bytes, and it gives back their memory.
-  const some = owned.filter((count) => count > 0);
-  if (some.length > 1 || some.some((count) => count < ids.length)) return undefined;
+  if (!createdAt.every(isMeant)) return undefined;
   const { headers, milliseconds } = response;
   const {
     records: _none,
@@ -259,8 +250,7 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
     ...(hashes === undefined ? {} : { hashes }),
     ids,
     createdAt,
-    field: [],
-    rows: owned.map((count) => (count === 0 ? noRows() : rows)),
+    rows,
   };
 }
 
@@ -323,16 +313,14 @@ function endOfRecord(text: string): number | undefined {
  * the page has records of other windows.
  */
 function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage): ReadPage | undefined {
-  const { resource, relations, keptOut, field, rowsOf = [] } = task;
-  const [isMeant] = rowsOf;
+  const { resource, relations, keptOut, isMeant } = task;
   if (
     known.records === null ||
     known.owned !== known.ids.length ||
     known.ids.length * hashLength !== known.records.length
   )
     return undefined;
-  if (relations.length > 0 || field !== undefined || !isNobody(keptOut)) return undefined;
-  if (rowsOf.length !== 1 || isMeant === undefined) return undefined;
+  if (relations.length > 0 || isMeant === undefined || !isNobody(keptOut)) return undefined;
   const { body: text } = response;
   const start = text.indexOf(listStart);
   if (start === -1 || text.indexOf('"data"') !== start) return undefined;
@@ -380,8 +368,8 @@ function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage
   }
   if (page.records.length > 0) return undefined;
   const { records: _none, text: _text, ...numbers } = page;
-  const rows = [rowsFor(task, changed)];
-  return { ...numbers, hash: digest, hashes: hashes.join(''), unchanged, ids, createdAt, field: [], rows };
+  const rows = rowsFor(task, changed);
+  return { ...numbers, hash: digest, hashes: hashes.join(''), unchanged, ids, createdAt, rows };
 }
 
 function parsedRecord(text: string): ServedRecord | undefined {
@@ -477,8 +465,7 @@ export function joinPages(page: ReadPage, parts: readonly ReadPage[]): ReadPage 
     ...page,
     ids: parts.flatMap(({ ids }) => ids),
     createdAt: parts.flatMap(({ createdAt }) => createdAt),
-    field: parts.flatMap(({ field }) => field),
-    rows: [],
+    rows: noRows(),
   };
 }
 

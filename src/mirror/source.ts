@@ -22,8 +22,6 @@ interface PageRequest {
   readonly paginate: number;
   /** The days as the server reads them; null for records of all times. */
   readonly range: DayRange | null;
-  /** Only emails that wait to be sent. */
-  readonly unsent?: boolean;
   readonly include?: readonly string[];
 }
 
@@ -182,12 +180,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       return measureProfile({ client: measured, resource, signal, pageSize, clock });
     },
     page: async (resource, request, profile, signal, wanted = {}) => {
-      const { page, paginate, range, unsent = false, include = [] } = request;
-      const query = {
-        ...queryOf(resource, profile, range),
-        ...including(include),
-        ...(unsent ? unsentFilter : {}),
-      };
+      const { page, paginate, range, include = [] } = request;
+      const query = { ...queryOf(resource, profile, range), ...including(include) };
       const reading: PageReading<ReadPage> = {
         requestOne: (number, size, patience) => {
           const { known, ...others } = wanted;
@@ -297,8 +291,6 @@ function checkRange(range: DayRange | null, createdAt: readonly unknown[], profi
     });
   }
 }
-
-const unsentFilter = { filters: [{ key: 'is_sent', value: 0 }] } as const;
 
 function including(include: readonly string[]): { include?: readonly string[] } {
   return include.length === 0 ? {} : { include };

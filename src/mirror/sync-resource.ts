@@ -13,7 +13,6 @@ import { byLaterClock } from './server-check.ts';
 import { dayReader } from './source.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { type VisitPorts, WindowVisitor } from './sync-window.ts';
-import { unsentWindows } from './unsent-emails.ts';
 import {
   choose,
   firstWindows,
@@ -164,7 +163,7 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   const isHeld = store.capability(heldFreshness, resource) !== undefined;
   if (trustsStored && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
   prepareWindows(store, resource, profile, only === null ? [seal] : [seal, only.from, only.to]);
-  const windows = await windowsToRead(ports, reading, seal);
+  const windows = plannedSteps({ ...ports, profile, seal }, reading.readSince).map(({ window }) => window);
   allowance.setPageSize(resource, profile.pageSize);
   ports.progress({ kind: 'expected', resource, records: await expectedRecords(ports, visitor, windows) });
   try {
@@ -210,15 +209,6 @@ async function lossProblem(
   store.recordCapability(heldFreshness, resource, null);
   store.recordEvent(run, { resource, kind: 'records_not_shown', subject: run, detail: problem });
   return problem;
-}
-
-async function windowsToRead(ports: ResourcePorts, reading: Reading, seal: Day): Promise<readonly Window[]> {
-  const { resource, options } = ports;
-  const planned = plannedSteps({ ...ports, profile: reading.profile, seal }, reading.readSince).map(
-    ({ window }) => window,
-  );
-  if (resource !== 'emails' || options.mode !== 'default' || options.only !== null) return planned;
-  return [...planned, ...(await unsentWindows(ports, reading.profile, planned))];
 }
 
 function removalOf(ports: ResourcePorts, profile: Profile, removed: Reading['removed']): Removal {

@@ -221,25 +221,22 @@ export class WindowVisitor {
     }
     if (end.kind === 'large') throw new Error('a window without a bound is too large');
     const walk = new Walk(startedAt);
-    writer.begin();
     try {
       for await (const shown of readBack(read, end.page)) {
         let page = shown;
         const place = { page: page.page, paginate, range: this.#rangeOf(window) };
-        let written = writer.write(place, page);
-        if (written === null) {
+        if (!writer.write(place, page)) {
           // Rows are not as they were read: from here on the window is compared row by row.
           page = await read(page.page);
-          written = writer.write(place, page);
+          writer.write(place, page);
         }
-        if (written === null) throw new Error('a page that was read whole was not written');
-        walk.add(page, clock.now(), written);
+        walk.add(page, clock.now());
         allowance.noteSeen(resource, window, walk.ids.size);
         this.#ports.progress({ kind: 'page', resource, records: entriesOn(page).length });
       }
     } finally {
       // What was read until a page failed is kept.
-      walk.noteWritten(writer.flush());
+      writer.flush();
     }
     return walk;
   }
@@ -254,9 +251,9 @@ export class WindowVisitor {
     return async (page: number, isBehind = false): Promise<MirrorPage> => {
       const request = { page, paginate, range };
       const known = writer.knownAt(request);
-      const rowsOf = [takes.bind(null, window)];
+      const isMeant = takes.bind(null, window);
       const keptOut = store.keptOut(resource);
-      const wanted = { known, rowsOf, keptOut, isBehind, hashesRecords: writer.remembers };
+      const wanted = { known, isMeant, keptOut, isBehind, hashesRecords: writer.remembers };
       const read = await source.page(resource, request, profile, this.#signal, wanted);
       this.#noteHost(read);
       return writer.recognise(request, read);
@@ -283,10 +280,6 @@ export class WindowVisitor {
       store.recordEvent(run, { resource, kind: 'rows_altered', subject: `${days} ${run}`, detail });
     }
     if (verdict.kind === 'incomplete') {
-      for (const id of walk.duplicateIds) {
-        const detail = 'two different records have this id; the one that was kept first stays';
-        store.recordEvent(run, { resource, kind: 'duplicate_id', subject: String(id), detail });
-      }
       if (walk.unreadable !== undefined) {
         store.recordEvent(run, { resource, kind: 'unreadable_records', subject: days, detail: walk.unreadable });
       }

@@ -6,7 +6,7 @@ import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import type { FreeSpace } from '../store/files/durable-file.ts';
 import type { RunReport, RunStatus, SyncProgress } from '../store/mirror-types.ts';
@@ -39,14 +39,8 @@ export interface SyncRequest extends SyncOptions {
   readonly actor?: Actor;
   /** The run's name; made up if not given. */
   readonly run?: string;
-  /** How large the mirror's log may grow, bytes; without bound if not given. */
-  readonly maxLogBytes?: number;
   /** How long versions in the history are kept after they ended; for ever if not given. */
   readonly historyKeepMs?: number;
-  /** How long runs are kept after they began; for ever if not given. */
-  readonly runsKeepMs?: number;
-  /** How long events are kept; for ever if not given. */
-  readonly eventsKeepMs?: number;
 }
 
 export interface SyncResult {
@@ -71,7 +65,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const bounded = { ...ports, run, source: ports.source.within(allowance), allowance };
     const unreachable = await meetServer(bounded, request);
     store.beginRun(run, 'sync', request.resources, request.actor);
-    const watched = watchRun(bounded, request.maxLogBytes);
+    const watched = watchRun(bounded);
     const ends = await syncAll(watched, request, unreachable);
     const difference = noteClockDifference(store, run, bounded.source.serverAheadMs());
     const [resource] = request.resources;
@@ -81,7 +75,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const status = statusOf(ends, signal);
     const { requests, retries, byStatus } = ports.counters;
     store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
-    await maintain(watched, status, request);
+    await maintain(watched, status, request.historyKeepMs);
     return { report: reportOf(store, run), error };
   } finally {
     store.releaseLock(syncLock, run);
@@ -179,28 +173,18 @@ function reportOf(store: MirrorStore, run: string): RunReport {
 /** Versions removed in one step. It takes some milliseconds, for which readers and other writers can wait. */
 const versionsPerStep = 1_000;
 
-/** Runs or events removed in one step, which takes some milliseconds. */
-const recordsPerStep = 500;
-
 /** Maintains the mirror after a run. If it is stopped, the next run does the rest. */
-async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, keep: SyncRequest): Promise<void> {
-  async function prune(
-    keepMs: number | undefined,
-    rowsPerStep: number,
-    remove: (before: Timestamp, rows: number) => number,
-  ): Promise<void> {
-    if (keepMs === undefined) return;
+async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, keepMs?: number): Promise<void> {
+  if (status === 'complete' && keepMs !== undefined) {
     const before = timestampOf(Math.max(0, clock.now() - keepMs));
-    while (!signal.aborted && remove(before, rowsPerStep) === rowsPerStep) await setImmediate();
-  }
-  if (status === 'complete') {
+    const prune = async (remove: () => number): Promise<void> => {
+      while (!signal.aborted && remove() === versionsPerStep) await setImmediate();
+    };
     for (const resource of resourceNames) {
-      await prune(keep.historyKeepMs, versionsPerStep, (before, rows) => store.pruneHistory(resource, before, rows));
+      await prune(() => store.pruneHistory(resource, before, versionsPerStep));
     }
-    await prune(keep.historyKeepMs, versionsPerStep, (before, rows) => store.pruneDeletions(before, rows));
+    await prune(() => store.pruneDeletions(before, versionsPerStep));
   }
-  await prune(keep.runsKeepMs, recordsPerStep, (before, rows) => store.pruneRuns(before, rows));
-  await prune(keep.eventsKeepMs, recordsPerStep, (before, rows) => store.pruneEvents(before, rows));
   if (!signal.aborted) store.optimize();
   // A stop must not wait for readers.
   store.checkpoint(!signal.aborted);

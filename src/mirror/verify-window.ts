@@ -94,9 +94,9 @@ async function walkOnce(
   const { source, store, resource, profile, clock, progress, signal } = ports;
   const range = requestedRange(window, profile);
   // A wide range also shows records of neighbouring windows. They are compared there.
-  const rowsOf = [takes.bind(null, window)];
+  const isMeant = takes.bind(null, window);
   const read = (page: number, isBehind = false): Promise<MirrorPage> => {
-    const wanted = { rowsOf, keptOut: store.keptOut(resource), isBehind };
+    const wanted = { isMeant, keptOut: store.keptOut(resource), isBehind };
     return source.page(resource, { page, paginate, range }, profile, signal, wanted);
   };
   const startedAt = clock.now();
@@ -104,30 +104,13 @@ async function walkOnce(
   if (end.kind === 'large') throw new Error('a window without a bound is too large');
   const walk = new Walk(startedAt);
   for await (const page of readBack(read, end.page)) {
-    walk.add(page, clock.now(), comparePage(ports, page, findings, walk.ids));
+    for (const { rows } of page.parts ?? [page]) {
+      for (const comparison of store.compare(resource, rows)) findings.note(comparison);
+    }
+    walk.add(page, clock.now());
     progress({ kind: 'page', resource, records: page.ids.length });
   }
   return walk;
-}
-
-function comparePage(
-  { store, resource }: ComparePorts,
-  page: MirrorPage,
-  findings: Findings,
-  seen: ReadonlySet<RecordKey>,
-) {
-  let unusable = 0;
-  const duplicateIds: RecordKey[] = [];
-  for (const rows of (page.parts ?? [page]).flatMap((part) => part.rows)) {
-    unusable += rows.unusable;
-    for (const comparison of store.compare(resource, rows)) {
-      const { id, kind } = comparison;
-      // It came equal on one page and different on another: two records have this id.
-      if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) duplicateIds.push(id);
-      else findings.note(comparison);
-    }
-  }
-  return { unusable, duplicateIds };
 }
 
 interface Difference {

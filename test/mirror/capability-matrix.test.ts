@@ -129,7 +129,7 @@ describe('a first sync is complete and equal', () => {
 
   test('or incomplete, if every request has another order and everything has to be read as one', async () => {
     const failures = await failuresOf(product([{ sorts: 'random' }], [{ page_max: 0 }, { page_max: 7 }], rangeless));
-    for (const each of failures) expect(each).toMatch(/partial, .*the server counts 62 records, its pages showed \d+/);
+    for (const each of failures) expect(each).toMatch(/partial, .*\d+ records? came twice/);
     expect(failures).toHaveLength(2 * rangeless.length);
   });
 });

@@ -396,29 +396,3 @@ describe('an id that is reused', () => {
     expect(versionsIn(file, 'users').map(({ change }) => change)).toEqual(['updated', 'updated']);
   });
 });
-
-describe('a record that comes again in the run that removed it', () => {
-  test.each([
-    ['unchanged makes no version', {}, []],
-    ['with another value counts as updated, not deleted', { first_name: 'Other' }, ['updated']],
-    ['with another time of creation counts as deleted', { created_at: '2026-03-10T08:00:00.000000Z' }, ['deleted']],
-  ])('%s', async (_, change, expected) => {
-    const { sandbox, clock, file } = await begun();
-    const before = rowIn(file, 'users', 7);
-    const user = sandbox.control.get('users', 7);
-    clock.advance(hourMs);
-    const store = openMirrorStore(file, clock, { historyIgnore: usual });
-    store.beginRun('run', 'sync', ['users']);
-    store.deleteRecords('run', 'users', [7]);
-    const [window] = store.windows('users');
-    const rows = pageRows('users', [{ ...user, ...change }]);
-    if (window !== undefined) store.recordPages('run', window, [{ rows, received: 1 }]);
-    const [report] = store.runs(1);
-    store.close();
-    expect(versionsIn(file, 'users').map((version) => version.change)).toEqual(expected);
-    const isBack = expected[0] !== 'deleted';
-    expect(rowIn(file, 'users', 7)?.['_first_seen_at']).toBe(isBack ? before?.['_first_seen_at'] : clock.at());
-    expect(rowIn(file, 'users', 7)?.['_changed_at']).toBe(expected.length === 0 ? before?.['_changed_at'] : clock.at());
-    expect(report?.resources.users?.deleted).toBe(isBack ? 0 : 1);
-  });
-});

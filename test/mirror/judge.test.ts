@@ -2,7 +2,7 @@
 import { array, assert, asyncProperty, constantFrom, integer, record } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { doubtOf, judge, type Verdict, Walk } from '../../src/mirror/judge.ts';
-import type { MirrorPage } from '../../src/mirror/page.ts';
+import { type MirrorPage, noRows } from '../../src/mirror/page.ts';
 import { readBack, readEnd } from '../../src/mirror/read.ts';
 import type { RecordKey } from '../../src/model/records.ts';
 import { secondMs, timestampOf } from '../../src/model/time.ts';
@@ -31,14 +31,14 @@ async function walk(list: List, { pageSize = 10, expected = list.ids.length + (l
     const on = list.ids.slice((page - 1) * pageSize, page * pageSize);
     const total = list.ids.length + (list.more ?? 0);
     const lastPage = Math.max(1, Math.ceil(total / pageSize));
-    const none = { field: [], rows: [], hash: '', milliseconds: 0 };
+    const none = { rows: noRows(), hash: '', milliseconds: 0 };
     const made = { page, perPage: pageSize, lastPage, total, ids: on, createdAt: on.map(createdAt), ...none };
     return Promise.resolve({ ...made, ...list.change?.(made, requested.length) });
   };
   const end = await readEnd(read, expected, pageSize, Infinity);
   if (end.kind === 'large') throw new Error('no list is too large here');
   const walked = new Walk(start);
-  for await (const page of readBack(read, end.page)) walked.add(page, start, { unusable: 0, duplicateIds: [] });
+  for await (const page of readBack(read, end.page)) walked.add(page, start);
   return { walked, requested };
 }
 
@@ -205,28 +205,25 @@ describe('records that cannot be kept', () => {
     total: 2,
     ids: [1, null],
     createdAt: ['', ''],
-    field: [],
-    rows: [],
+    rows: noRows(),
     hash: '',
     milliseconds: 0,
   };
 
   test('have no usable id, or share one', () => {
     const unusable = new Walk(start);
-    unusable.add(page, start, { unusable: 1, duplicateIds: [] });
+    unusable.add({ ...page, rows: { ...page.rows, unusable: 1 } }, start);
     expect(judge(unusable, unknown)).toMatchObject({ ...why('1 record has no usable id'), isFinal: true });
     const shared = new Walk(start);
-    shared.add({ ...page, total: 1, ids: [1] }, start, { unusable: 0, duplicateIds: [1, 2, 3, 4, 5, 6] });
-    expect(judge(shared, unknown)).toMatchObject(why('different records have the same id: 1, 2, 3, 4, 5$'));
+    shared.add({ ...page, total: 3, ids: [1, 2, 1] }, start);
+    expect(judge(shared, unknown)).toMatchObject(why('1 record came twice'));
+    expect(judge(shared, { ...unknown, before: shared }).kind).toBe('incomplete');
   });
 
   test('make the window incomplete by name, and count as shown', () => {
     const walked = new Walk(start);
     const unreadable = [{ place: 2, problem: 'GET … failed (500)' }];
-    walked.add({ ...page, ids: [1], unreadable, parts: [{ ...page, ids: [1] }] }, start, {
-      unusable: 0,
-      duplicateIds: [],
-    });
+    walked.add({ ...page, ids: [1], unreadable, parts: [{ ...page, ids: [1] }] }, start);
     expect(judge(walked, unknown)).toMatchObject({
       ...why('1 record cannot be read, number 2 of the list'),
       isFinal: true,

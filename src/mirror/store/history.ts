@@ -2,13 +2,11 @@
  * Writes the history: triggers store each row that is replaced or removed, in the same transaction. They belong to the
  * connection, since a setting decides what counts as a change. Section "History" of docs/architecture.md.
  */
-import type { RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
 import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { historyTableOf, quoteName, quoteText, recordedColumns } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/kysely-sqlite.ts';
-import { versionCell } from '../../store/changes.ts';
 
 /** Prefix of an ignored field that the reference does not know: `_extra.last_ip`. */
 const extraPrefix = '_extra.';
@@ -81,77 +79,6 @@ export function recordHistory(database: Database, ignore: readonly string[], now
       WHEN NOT EXISTS (SELECT 1 FROM mirror_suppressions WHERE resource = '${name}' AND id = OLD."id")
       BEGIN ${version("'deleted'", `max(history_time(), OLD."_changed_at")`)}; END`);
   }
-}
-
-/**
- * Returns a function that undoes the deletion of a record that came again in the same run, so was never gone. That returns
- * whether it did.
- */
-export function deletionUndoer(
-  database: Database,
-  name: ResourceName,
-  ignore: readonly string[],
-): (id: RecordKey) => boolean {
-  const resource = resourceOf(name);
-  const history = historyTableOf(name);
-  const table = quoteName(name);
-  const cells = recordedColumns(resource).map((column) => `${versionCell(resource, column)} AS ${quoteName(column)}`);
-  const find = database.prepare<[bigint], { version: number; since: string; firstSeen: string; differs: number }>(
-    `SELECT old.version, old.since, old."_first_seen_at" AS firstSeen,
-       ${significantChange(resource, ignore)('old', 'live')} AS differs
-     FROM (SELECT rowid AS version, change, valid_from AS since, ${cells.join(', ')} FROM ${history} AS version
-           WHERE version.id = ? ORDER BY rowid DESC LIMIT 1) AS old
-     JOIN ${table} AS live ON live."id" = old."id"
-     WHERE old.change = 'deleted' AND julianday(old."created_at") = julianday(live."created_at")`,
-  );
-  const remove = database.prepare<[number]>(`DELETE FROM ${history} WHERE rowid = ?`);
-  const restore = database.prepare<[string, string, bigint]>(
-    `UPDATE ${table} SET "_first_seen_at" = ?, "_changed_at" = ? WHERE "id" = ?`,
-  );
-  const update = database.prepare<[bigint, number]>(
-    `UPDATE ${history} SET change = 'updated', valid_to = (SELECT "_changed_at" FROM ${table} WHERE "id" = ?)
-     WHERE rowid = ?`,
-  );
-  const seen = database.prepare<[string, bigint]>(`UPDATE ${table} SET "_first_seen_at" = ? WHERE "id" = ?`);
-  return (key) => {
-    const id = BigInt(key);
-    const found = find.get(id);
-    if (found === undefined) return false;
-    if (found.differs === 1) {
-      update.run(id, found.version);
-      seen.run(found.firstSeen, id);
-    } else {
-      remove.run(found.version);
-      restore.run(found.firstSeen, found.since, id);
-    }
-    return true;
-  };
-}
-
-/**
- * Returns a function that restores the row that another record with the same id replaced after that sequence number, since both
- * records came. That returns whether there was one.
- */
-export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, after: number) => boolean {
-  const history = historyTableOf(name);
-  const resource = resourceOf(name);
-  const columns = recordedColumns(resource).filter((column) => column !== 'id');
-  const cells = columns.map((column) => versionCell(resource, column));
-  const find = database.prepare<[bigint, number], number>(
-    `SELECT rowid FROM ${history} WHERE id = ? AND change = 'deleted' AND "_seq" > ? ORDER BY rowid LIMIT 1`,
-  );
-  const restore = database.prepare<[number, bigint]>(
-    `UPDATE ${quoteName(name)} SET (${columns.map(quoteName).join(', ')}, "_changed_at") =
-       (SELECT ${cells.join(', ')}, valid_from FROM ${history} AS version WHERE rowid = ?) WHERE "id" = ?`,
-  );
-  const remove = database.prepare<[bigint, number]>(`DELETE FROM ${history} WHERE id = ? AND rowid >= ?`);
-  return (key, after) => {
-    const id = BigInt(key);
-    const version = find.pluck().get(id, after);
-    if (version === undefined || restore.run(version, id).changes === 0) return false;
-    remove.run(id, version);
-    return true;
-  };
 }
 
 /** Notes that the history of these resources begins now, unless it began before. */

@@ -1,14 +1,12 @@
 /** The sync engine's store over an SQLite file. */
-import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import type { Actor } from '../../model/actor.ts';
 import { type DayRange, everything } from '../../model/era.ts';
-import { type KeptOut, keyOf, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
-import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
+import { type KeptOut, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
+import { resourceOf, type ResourceName } from '../../model/resources.ts';
 import { type Day, systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import {
-  driftKinds,
   type MirrorEvent,
   type NewWindow,
   type PageCounts,
@@ -19,19 +17,12 @@ import {
   type Window,
 } from '../../store/mirror-types.ts';
 import { lateIndices, quoteName } from '../../store/schema.ts';
-import {
-  beginHistory,
-  deletionUndoer,
-  historyPruner,
-  recordHistory,
-  reuseUndoer,
-  significantChange,
-} from './history.ts';
+import { beginHistory, historyPruner, recordHistory, significantChange } from './history.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { knownRecordsIn, ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
-import { duplicateGuard, pageUpsert } from './page-rows.ts';
+import { pageUpsert } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import {
   addCounts,
@@ -49,7 +40,7 @@ import {
   updateRunResource,
   updateWindow,
 } from './bookkeeping.ts';
-import { beginEpoch, deletionPruner, numbersIn } from '../../store/cursor.ts';
+import { beginEpoch, deletionPruner } from '../../store/cursor.ts';
 import { build, Runner } from '../../store/kysely-sqlite.ts';
 import { busyMs } from '../../store/file-kind.ts';
 
@@ -74,10 +65,6 @@ interface WrittenRows {
   readonly inserted: number;
   readonly updated: number;
   readonly unchanged: number;
-  /** Records without a usable id, or of another resource. */
-  readonly unusable: number;
-  /** Ids under which another record came before. */
-  readonly duplicateIds: readonly RecordKey[];
   /** The checksum of the page's rows, if it was asked for. */
   readonly rowsSum: number | null;
 }
@@ -120,27 +107,12 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const now = (): Timestamp => timestampOf(clock.now());
   // Everything that one step writes and removes has one time, which does not run backward while a lock is held.
   let stepAt = now();
-  /** The last sequence number before the run began. */
-  let runBeganAfter = 0;
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
   const pruneTombstones = deletionPruner(database);
-  const duplicates = duplicateGuard(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
   const writers = new Map<ResourceName, ReturnType<typeof newWriter>>();
-  const oldRuns = database.prepare<[Timestamp, number]>(
-    `DELETE FROM mirror_runs WHERE run IN
-       (SELECT run FROM mirror_runs WHERE started_at < ? AND status <> 'running' ORDER BY started_at LIMIT ?)`,
-  );
-  const oldEvents = database.prepare<[Timestamp, number]>(
-    `DELETE FROM mirror_events WHERE event IN
-       (SELECT event FROM mirror_events WHERE at < ? AND kind NOT IN (${lasting}) ORDER BY event LIMIT ?)`,
-  );
-  const unsentEmails = database.prepare<[], { id: bigint; createdAt: unknown }>(
-    `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
-  );
-  unsentEmails.safeIntegers();
   // A drift that every record shows is one event. What this process has written need not be looked up in the table.
   const reported = new Set<string>();
 
@@ -148,7 +120,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     const resource = resourceOf(name);
     const forgetPages = pageForgetter(database, name);
     return {
-      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), duplicates, forgetPages),
+      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), forgetPages),
       remove: database.prepare<[string]>(
         `DELETE FROM ${quoteName(name)} WHERE "id" IN (SELECT value FROM json_each(?))`,
       ),
@@ -156,9 +128,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       knownRecords: knownRecordsIn(database, name),
       forgetPages,
       sums: rowSums(database, name),
-      undoReuse: reuseUndoer(database, name),
-      undoDeletion: deletionUndoer(database, name, historyIgnore),
-      removed: new Set<RecordKey>(),
     };
   }
 
@@ -195,25 +164,15 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     return timeless(doing);
   }
 
-  function writePage(
-    run: string,
-    window: Window,
-    { rows, received, unchanged = 0 }: PageToWrite,
-    seen: ReadonlySet<RecordKey> | undefined,
-  ) {
-    const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
+  function writePage(run: string, window: Window, { rows, received, unchanged = 0 }: PageToWrite) {
     const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
     suppressions.note(window.resource, rows.keptOut, now());
     for (const drift of rows.drifts) report(drift);
-    const { duplicateIds, ...counts } = upsert(rows, window, stepAt, seen);
-    const undone = duplicateIds.filter((id) => undoReuse(id, runBeganAfter));
-    if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
-    const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
-    if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
+    const counts = writerOf(window.resource).upsert(rows, window, stepAt);
     relations.write(window.resource, rows.related, report);
     advanceWindow(runner, window);
     addCounts(runner, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
-    return { ...counts, duplicateIds, unusable: rows.unusable };
+    return counts;
   }
 
   return {
@@ -233,8 +192,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     beginRun: (run: string, command: string, resources: readonly ResourceName[], actor?: Actor): void =>
       step(() => {
         suppressions.reload();
-        runBeganAfter = numbersIn(database).last();
-        duplicates.begin(runBeganAfter);
         const who = actor === undefined ? null : JSON.stringify(actor);
         insertRun(runner, { run, command, status: 'running', started_at: now(), actor: who }, resources);
         beginHistory(runner, resources, now());
@@ -271,24 +228,15 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       emails: [...suppressions.ids('emails')],
     }),
     /**
-     * Stores pages in the order given, with their related records, and advances the window and the run's counters. Returns for
-     * each page what could not be stored: a walk with any of that is not complete. Returns null for a page, and does not store it,
+     * Stores pages in the order given, with their related records, and advances the window and the run's counters. Returns null for a page, and does not store it,
      * if the rows of its `known` page are not as they were read: then all of its records must be compared.
-     * @param seen ids that the walk has seen before: only newer versions of the same records replace their rows
      */
-    recordPages: (
-      run: string,
-      window: Window,
-      pages: readonly PageToWrite[],
-      seen?: ReadonlySet<RecordKey>,
-    ): readonly (WrittenRows | null)[] =>
+    recordPages: (run: string, window: Window, pages: readonly PageToWrite[]): readonly (WrittenRows | null)[] =>
       step(() => {
         const { sums } = writerOf(window.resource);
-        let before = seen;
         return pages.map((page) => {
           if (page.known !== undefined && !sums.fits(window, page.known)) return null;
-          const written = writePage(run, window, page, before);
-          if (pages.length > 1) before = new Set([...(before ?? []), ...page.rows.ids]);
+          const written = writePage(run, window, page);
           return { ...written, rowsSum: page.ids === undefined ? null : sums.of(window, keysJson(page.ids)) };
         });
       }),
@@ -303,8 +251,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           unchanged: sum(({ owned }) => owned),
         });
       }),
-    /** Forgets the pages of the window, before its rows are written outside of a walk. */
-    forgetPages: (window: Window): void => step(() => replacePages(runner, window, [])),
     /** Whether rows of the window are not as its last walk left them, or `compareAgain` has marked it. */
     isAltered: (window: Window) => !writerOf(window.resource).sums.fit(window),
     /** Marks the windows of these days as altered, until they are read again. */
@@ -313,8 +259,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
         for (const window of touched) replacePages(runner, window, [unknownPage]);
       }),
-    unsentEmails: (): { readonly id: RecordKey; readonly createdAt: unknown }[] =>
-      unsentEmails.all().map(({ id, createdAt }) => ({ id: keyOf(id), createdAt })),
     /** The pages of the window's last settled walk; none if its rows were written since, or if it was not settled. */
     rememberedPages: (window: Window) => readPages(runner, window),
     /** Ends a walk. `end.pages` are its pages, for the next walk to recognise. */
@@ -366,9 +310,8 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       ids.filter((id) => !writerOf(resource).owned.has(id) && !suppressions.ids(resource).has(Number(id))),
     deleteRecords: (run: string, resource: ResourceName, ids: readonly RecordKey[]): void =>
       step(() => {
-        const { forgetPages, remove, removed } = writerOf(resource);
+        const { forgetPages, remove } = writerOf(resource);
         forgetPages(ids);
-        for (const id of ids) removed.add(id);
         const { changes } = remove.run(keysJson(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),
@@ -452,10 +395,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         )
         .map(eventOf),
 
-    /** Removes at most so many runs that began before that time, except a running one. Returns how many it removed. */
-    pruneRuns: (before: Timestamp, runs: number) => step(() => oldRuns.run(before, runs).changes),
-    /** Removes at most so many events from before that time, except schema drift. Returns how many it removed. */
-    pruneEvents: (before: Timestamp, events: number) => step(() => oldEvents.run(before, events).changes),
     /** Lets SQLite update its statistics of the tables, which its query planner uses. */
     optimize: (): void =>
       explained(() => {
@@ -464,35 +403,24 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         database.pragma('analysis_limit = 400');
         database.pragma('optimize');
       }),
-    logBytes: (): number => statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
     /**
-     * Folds the log into the file and begins it anew. Returns `held` if a reader of an older state prevents a part of it.
+     * Folds the log into the file and begins it anew, as far as no reader of an older state prevents it.
      * @param wait whether to give readers some seconds to end
      */
-    checkpoint: (wait: boolean): 'folded' | 'held' =>
+    checkpoint: (wait: boolean): void =>
       explained(() => {
         if (!wait) database.pragma('busy_timeout = 0');
         try {
-          const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
-          return result?.busy === 0 ? 'folded' : 'held';
+          database.pragma('wal_checkpoint(TRUNCATE)');
         } finally {
           if (!wait) database.pragma(`busy_timeout = ${busyMs}`);
         }
       }),
-    /** The mirror's folder, its size on the disk once the log is folded in, and its number of records. */
-    footprint: () => ({
-      folder: dirname(file),
-      bytes:
-        Number(database.pragma('page_count', { simple: true })) *
-        Number(database.pragma('page_size', { simple: true })),
-      records: resourceNames.reduce((sum, name) => sum + writerOf(name).owned.count(everything), 0),
-    }),
+    /** The folder of the mirror's file. */
+    folder: dirname(file),
     close: (): void => {
       locks.close();
       database.close();
     },
   };
 }
-
-/** Drift is reported once for each field and stays true, so its events do not age. */
-const lasting = [...driftKinds, 'relation_keys'].map((kind) => `'${kind}'`).join(', ');

@@ -4,7 +4,6 @@
  */
 import { type DayRange, eraStart, startsWithDay } from '../../model/era.ts';
 import {
-  keyOf,
   keysJson,
   otherResourceOf,
   recordKey,
@@ -212,8 +211,6 @@ export function cellIn(column: string): string {
 }
 
 interface UpsertShape {
-  /** A condition on the rows of the page, in SQL. */
-  readonly rows?: string;
   /** The cell of `_extra`. Looking for it when no record has it costs a tenth of reading all cells. */
   readonly extra?: string;
   /** Whether versions may have ended later than now, after a clock was set back or another machine's was ahead. */
@@ -222,7 +219,7 @@ interface UpsertShape {
 
 /** Numbers the rows by their places on the page. The times of a record never run backward. */
 function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape = {}): string {
-  const { rows = 'true', extra = cellIn('_extra'), setBack = false } = shape;
+  const { extra = cellIn('_extra'), setBack = false } = shape;
   const table = quoteName(resource.name);
   const stored = servedColumns(resource);
   const changing = stored.slice(1).map(quoteName);
@@ -243,72 +240,25 @@ function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape 
   const at = setBack ? `max(?, coalesce(${ended}, ''))` : '?';
   return [
     `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
-    `SELECT ${cells.join(', ')}, ${at}, ${at}, ? + key FROM ${eachRow} WHERE ${rows}`,
+    `SELECT ${cells.join(', ')}, ${at}, ${at}, ? + key FROM ${eachRow} WHERE true`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
-    // A newer version of the same record always replaces the row. The few others are left to `duplicateGuard`.
-    `WHERE (${differs.join(' OR ')}) AND CASE`,
-    `WHEN excluded."updated_at" > ${table}."updated_at" AND NOT ${reused} THEN true`,
-    `ELSE takes_place(excluded."id", ${reused}, ${table}."_seq") END`,
+    `WHERE ${differs.join(' OR ')}`,
   ].join('\n');
 }
 
 /**
- * Refuses a record if this walk, or this run, has stored another one under its id, unless it is a newer version of the same
- * record.
- */
-export function duplicateGuard(database: Database) {
-  let runBeganAfter: number | undefined;
-  let seen: ReadonlySet<RecordKey> | undefined;
-  let refused = new Set<RecordKey>();
-  const everRefused = new Set<RecordKey>();
-  database.function('takes_place', { safeIntegers: true }, (id, reused, seq) => {
-    const key = keyOf(id as bigint);
-    const writtenByRun = everRefused.has(key) || (runBeganAfter !== undefined && Number(seq) > runBeganAfter);
-    if (seen?.has(key) !== true && !(reused === 1n && writtenByRun)) return 1;
-    refused.add(key);
-    everRefused.add(key);
-    return 0;
-  });
-  return {
-    /** Begins a run. @param last the last sequence number; times would not do, since clocks are set back */
-    begin: (last: number): void => {
-      runBeganAfter = last;
-      everRefused.clear();
-    },
-    /** @param ids the ids that the walk has seen before; undefined outside of a walk */
-    guard: (ids: ReadonlySet<RecordKey> | undefined): void => {
-      seen = ids;
-    },
-    /** The ids that were refused since the last call. */
-    refused: (): RecordKey[] => {
-      const ids = [...refused];
-      refused = new Set();
-      return ids;
-    },
-  };
-}
-
-/**
- * Returns a function that upserts the rows of a page, within the caller's transaction, and counts. `duplicateIds`: rows that
- * another record was not allowed to replace.
+ * Returns a function that upserts the rows of a page, within the caller's transaction, and counts.
  * @param significant which changes move a row's `_changed_at`; all changes are written
  */
 export function pageUpsert(
   database: Database,
   resource: Resource,
   significant: Differs,
-  duplicates: ReturnType<typeof duplicateGuard>,
   forgetPages: ReturnType<typeof pageForgetter>,
-): (
-  rows: RecordRows,
-  window: DayRange,
-  at: Timestamp,
-  seen?: ReadonlySet<RecordKey>,
-) => Omit<PageCounts, 'received' | 'deleted'> & { readonly duplicateIds: readonly RecordKey[] } {
+): (rows: RecordRows, window: DayRange, at: Timestamp) => Omit<PageCounts, 'received' | 'deleted'> {
   const numbers = numbersIn(database);
   const upsert = database.prepare(upsertSql(resource, significant));
   const upsertServed = database.prepare(upsertSql(resource, significant, { extra: 'NULL' }));
-  const some = 'key IN (SELECT value FROM json_each(?))';
   const lastEnd = database
     .prepare<[], string | null>(`SELECT max(valid_to) FROM ${historyTableOf(resource.name)}`)
     .pluck();
@@ -335,38 +285,20 @@ export function pageUpsert(
     return count;
   }
 
-  /** Stores a page on which an id comes twice: first one record of each id, then the others as if from another page. */
-  function upsertTwice({ json, ids }: RecordRows, at: Timestamp, first: bigint, setBack: boolean): number {
-    const statement = database.prepare(upsertSql(resource, significant, { rows: some, setBack }));
-    const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
-    const others = [...ids.keys()].filter((index) => !firsts.has(index));
-    const written = statement.run(at, at, first, json, JSON.stringify([...firsts])).changes;
-    duplicates.guard(new Set(ids));
-    return written + statement.run(at, at, first, json, JSON.stringify(others)).changes;
-  }
-
-  return (rows, window, at, seen) => {
+  return (rows, window, at) => {
     const { json, ids, isServed } = rows;
     const setBack = (lastEnd.get() ?? '') > at;
     const usual = isServed === true ? upsertServed : upsert;
     // A clock is hardly ever set back, so this statement is prepared each time, and always reads `_extra`.
     const whole = setBack ? database.prepare(upsertSql(resource, significant, { setBack })) : usual;
     const known = countKnown(ids, window);
-    const distinct = new Set(ids).size;
-    duplicates.guard(seen);
     const last = numbers.last();
     // Set before the rows are written: the versions that they end then get higher numbers than the rows.
     numbers.setLast(last + ids.length);
     const first = BigInt(last + 1);
-    const written =
-      distinct === ids.length ? whole.run(at, at, first, json).changes : upsertTwice(rows, at, first, setBack);
+    const written = whole.run(at, at, first, json).changes;
     if (written === 0) numbers.setLast(last);
-    const inserted = distinct - known;
-    return {
-      inserted,
-      updated: written - inserted,
-      unchanged: ids.length - written,
-      duplicateIds: duplicates.refused(),
-    };
+    const inserted = new Set(ids).size - known;
+    return { inserted, updated: written - inserted, unchanged: ids.length - written };
   };
 }

@@ -5,8 +5,7 @@ import type { DayRange } from '../../model/era.ts';
 import { version } from '../../model/program.ts';
 import type { RecordKey } from '../../model/records.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import type { WrittenPage } from '../judge.ts';
-import { createdAtOn, entriesOn, idsOn, type MirrorPage, noRows } from '../page.ts';
+import { createdAtOn, entriesOn, idsOn, type MirrorPage } from '../page.ts';
 import type { MirrorStore } from './mirror-store.ts';
 
 /** What identifies a page of a window. */
@@ -21,15 +20,8 @@ function keyOf({ page, paginate, range }: PagePlace): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page, version()].join(' ');
 }
 
-const nothing: WrittenPage = { unusable: 0, duplicateIds: [] };
-
 /** Pages are written together: a commit for each costs more than reading it, and in ascending order they are appended. */
 const pagesPerCommit = 8;
-
-interface HeldPage {
-  readonly place: PagePlace;
-  readonly page: MirrorPage;
-}
 
 export class WalkWriter {
   readonly #store: MirrorStore;
@@ -43,11 +35,9 @@ export class WalkWriter {
   readonly #changed = new Set<RecordKey>();
   /** Whether the walk remembers its pages. The first one does not, since that would make it slower. */
   readonly remembers: boolean;
-  #held: HeldPage[] = [];
+  #held: MirrorPage[] = [];
   /** Pages that came again unchanged, to be counted. */
   #same: RememberedPage[] = [];
-  /** The ids that this walk has written, or found as they were. */
-  readonly #written = new Set<RecordKey>();
   #altered = false;
   #readTwice = false;
   #paginate: number | undefined;
@@ -92,80 +82,67 @@ export class WalkWriter {
   }
 
   /**
-   * Writes a page, at once or with the next ones. Returns null if rows of it were altered: it must be read again, and compared.
+   * Writes a page, at once or with the next ones. Returns false if rows of it were altered: it must be read again, and compared.
    */
-  write(place: PagePlace, page: MirrorPage): WrittenPage | null {
+  write(place: PagePlace, page: MirrorPage): boolean {
     if (page.parts === undefined && !this.remembers) {
-      this.#held.push({ place, page });
-      return this.#held.length < pagesPerCommit ? nothing : this.#writeHeld();
+      this.#held.push(page);
+      if (this.#held.length >= pagesPerCommit) this.#writeHeld();
+      return true;
+    }
+    this.#writeHeld();
+    if (page.recalled === undefined && page.unchanged === undefined) {
+      this.#writeWhole(place, page);
+      return true;
     }
     const known = this.knownAt(place);
-    const isKnown = page.recalled !== undefined || page.unchanged !== undefined;
-    const held = this.#held.length === 0 ? nothing : this.#writeHeld();
-    const written = !isKnown ? this.#writeWhole(place, page) : known && this.#writeKnown(place, page, known);
-    if (written === null) {
-      this.#altered = true;
-      return null;
-    }
-    for (const id of idsOn(page)) this.#written.add(id);
-    return together([held, written]);
+    const isWritten = known !== null && this.#writeKnown(place, page, known);
+    this.#altered ||= !isWritten;
+    return isWritten;
   }
 
-  /** Begins one more walk of the window. */
-  begin(): void {
-    this.#written.clear();
-  }
-
-  #writeKnown(place: PagePlace, page: MirrorPage, known: RememberedPage): WrittenPage | null {
+  #writeKnown(place: PagePlace, page: MirrorPage, known: RememberedPage): boolean {
     if (page.recalled !== undefined) {
       // Outside of the transaction: what is changed by hand later no longer fits the checksum, which stays.
-      if (!this.#store.fitsRows(this.#window, known)) return null;
+      if (!this.#store.fitsRows(this.#window, known)) return false;
       this.#same.push(known);
       if (this.#same.length >= pagesPerCommit) this.#countSame();
       this.#note(place, page, known.owned, known.rowsSum);
-      return nothing;
+      return true;
     }
-    const [rows = noRows()] = page.rows;
+    const { rows } = page;
     const ids = idsOn(page);
     const toWrite = { rows, received: ids.length, known, unchanged: page.unchanged?.size ?? 0, ids };
-    const [written] = this.#store.recordPages(this.#run, this.#window, [toWrite], this.#written);
-    if (written === undefined || written === null) return null;
+    const [written] = this.#store.recordPages(this.#run, this.#window, [toWrite]);
+    if (written === undefined || written === null) return false;
     for (const id of rows.ids) this.#changed.add(id);
     this.#note(place, page, ids.length, written.rowsSum);
-    return written;
+    return true;
   }
 
-  #writeWhole(place: PagePlace, page: MirrorPage): WrittenPage {
+  #writeWhole(place: PagePlace, page: MirrorPage): void {
     const parts = page.parts ?? [page];
     const ids = this.remembers && page.parts === undefined ? { ids: idsOn(page) } : {};
-    const pages = parts.map((part) => ({ rows: part.rows[0] ?? noRows(), received: entriesOn(part).length, ...ids }));
-    const written = this.#record(pages);
-    const isAsRead = written.every(({ inserted, updated }) => inserted + updated === 0);
+    const pages = parts.map((part) => ({ rows: part.rows, received: entriesOn(part).length, ...ids }));
+    const written = this.#store.recordPages(this.#run, this.#window, pages);
+    const isAsRead = written.every((each) => each !== null && each.inserted + each.updated === 0);
     if (page.parts === undefined && this.#untouched(place)?.hash === page.hash && !isAsRead) this.#altered = true;
     const owned = pages.reduce((sum, { rows }) => sum + rows.ids.length + rows.unusable + rows.keptOut.length, 0);
     if (this.#known.size > 0 && !isAsRead) for (const id of idsOn(page)) this.#changed.add(id);
     this.#note(place, page, owned, written[0]?.rowsSum ?? null);
-    return together(written);
   }
 
-  /** Writes pages that are not compared with what was remembered, so each of them is written. */
-  #record(pages: Parameters<MirrorStore['recordPages']>[2]) {
-    const written = this.#store.recordPages(this.#run, this.#window, pages, this.#written);
-    return written.filter((each) => each !== null);
-  }
-
-  #writeHeld(): WrittenPage {
+  #writeHeld(): void {
     const held = this.#held.splice(0).toReversed();
-    const pages = held.map(({ page }) => ({ rows: page.rows[0] ?? noRows(), received: entriesOn(page).length }));
-    const written = this.#record(pages);
-    for (const { page } of held) for (const id of idsOn(page)) this.#written.add(id);
-    return together(written);
+    if (held.length === 0) return;
+    const pages = held.map((page) => ({ rows: page.rows, received: entriesOn(page).length }));
+    this.#store.recordPages(this.#run, this.#window, pages);
   }
 
-  /** Writes what is held. Returns what could not be stored. */
-  flush(): WrittenPage {
+  /** Writes what is held. */
+  flush(): void {
     this.#countSame();
-    return this.#held.length === 0 ? nothing : this.#writeHeld();
+    this.#writeHeld();
   }
 
   #countSame(): void {
@@ -205,16 +182,7 @@ export class WalkWriter {
     if (this.#readTwice || !this.remembers) return [];
     const pages = [...this.#pages.values()];
     const isKnown = ({ key, hash }: RememberedPage) => this.#known.get(key)?.hash === hash;
-    if (this.#changed.size === 0 && pages.length === this.#known.size && pages.every(isKnown)) return 'as they are';
-    // If a record came on two pages, the later one may have written a row of the earlier one, whose checksum no longer holds.
-    const shown = pages.reduce((sum, { ids }) => sum + ids.length, 0);
-    return shown === this.#written.size ? pages : pages.map((page) => ({ ...page, rowsSum: null }));
+    const isAsBefore = this.#changed.size === 0 && pages.length === this.#known.size && pages.every(isKnown);
+    return isAsBefore ? 'as they are' : pages;
   }
-}
-
-function together(written: readonly WrittenPage[]): WrittenPage {
-  return {
-    unusable: written.reduce((sum, { unusable }) => sum + unusable, 0),
-    duplicateIds: written.flatMap(({ duplicateIds }) => duplicateIds),
-  };
 }

@@ -49,9 +49,6 @@ async function runProcess(
     process.stderr.write(harmless(secrets.redact(`error: ${bugText(error)}`)));
     process.exit(1);
   });
-  const events = new EventTarget();
-  // Without a listener, Node opens a debugger on this signal.
-  process.on('SIGUSR1', () => events.dispatchEvent(new Event('reopen')));
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
@@ -78,7 +75,6 @@ async function runProcess(
     environment: process.env,
     folder: process.cwd(),
     secrets,
-    events,
     onSend: () => {
       output.mustFinish = true;
     },

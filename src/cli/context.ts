@@ -42,8 +42,6 @@ export interface CliWorld {
   readonly onSend?: () => void;
   /** Called with each exit code that the command sets. It may set another one later, or fail. */
   readonly onExit?: (code: ExitCode) => void;
-  /** Dispatches `reopen` when log files must be reopened. */
-  readonly events?: EventTarget;
   /** Takes the place of what a command would read itself: its settings, and who runs it. */
   readonly given?: GivenByParent;
 }
@@ -58,7 +56,7 @@ export interface GivenByParent extends GivenSettings {
   readonly send?: (news: ChildNews) => void;
 }
 
-export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'onExit' | 'events' | 'given'> {
+export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'onExit' | 'given'> {
   /** To run another command as this one runs. */
   readonly world: CliWorld;
   /** Reads and checks the settings on the first call. Throws a UsageError. */
@@ -95,8 +93,6 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly keepSecret: (word: string) => void;
   /** Returns the text without the key and other secrets. */
   readonly redact: (text: string) => string;
-  /** Calls `open` whenever log files must be reopened. Returns the function that ends that. */
-  readonly onReopen: (open: () => void) => () => void;
   /** Calls `act` when the command has ended, with its error if it failed. The last one added is called first. */
   readonly atEnd: (act: (error: unknown) => void) => void;
 }
@@ -126,7 +122,7 @@ export function createContext(
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
   let keyKnown = false;
-  const { secrets = new SecretWords(), events = new EventTarget() } = world;
+  const { secrets = new SecretWords() } = world;
   const ends: ((error: unknown) => void)[] = [];
   const sources = () => ({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
   const { given } = world;
@@ -188,10 +184,6 @@ export function createContext(
     sends: () => world.onSend?.(),
     keepSecret: (word) => secrets.add(word),
     redact: (text) => secrets.redact(text),
-    onReopen: (open) => {
-      events.addEventListener('reopen', open);
-      return () => events.removeEventListener('reopen', open);
-    },
     atEnd: (act) => void ends.push(act),
     exitCode: () => code,
     end: (error) => {

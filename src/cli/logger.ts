@@ -1,13 +1,12 @@
 /** The log: JSON lines, or readable lines on a terminal. No line contains a secret that the process knows. */
-import { Buffer } from 'node:buffer';
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type DestinationStream, pino } from 'pino';
 import type { CliContext } from './context.ts';
 import { refuseOwnFileAsLog } from './files.ts';
 import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { explainFileError, isCutOff, makeFolder } from '../model/files.ts';
+import { explainFileError, makeFolder } from '../model/files.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
@@ -17,70 +16,39 @@ import type { Surroundings } from '../settings/settings.ts';
 import type { ChildNews } from '../worker/run-job.ts';
 
 /**
- * Opens the file for appending. Throws a FileError. Later failures do not end the run, since a disk may be full for a while: each
- * is reported once, until writing works again.
+ * Returns the function that appends a line to the file. Each line opens it, so a file that was moved away to rotate it is simply begun
+ * anew. Throws a FileError. Later failures do not end the run, since a disk may be full for a while: each is reported once, until
+ * writing works again.
  */
-function openLogFile(path: string, emit: (problem: string) => void) {
+function openLogFile(path: string, emit: (problem: string) => void): DestinationStream {
+  const append = (line: string) => appendFileSync(path, line, { mode: 0o600 });
   let isReported = false;
-  /** The last line was cut off when the disk was full: the next must begin on a line of its own. */
-  let isCut = false;
-  const report = (what: string, error: unknown): void => {
-    if (!isReported) emit(explained(error, what, path).message);
-    isReported = true;
-  };
-  let handle: number | undefined;
   try {
     makeFolder(dirname(path));
-    handle = open(path);
-    isCut = isCutOff(path);
+    append('');
   } catch (error) {
-    throw explained(error, 'write the log', path);
+    throw explained(error, path);
   }
   return {
-    /** The line is in the file when this returns. */
-    write: (line: string): void => {
-      if (handle === undefined) return;
-      const whole = Buffer.from(isCut ? `\n${line}` : line);
-      let written = 0;
+    write: (line) => {
       try {
-        // The system may write only a part, and report the error on the next call.
-        while (written < whole.length) written += writeSync(handle, whole, written);
-        isCut = false;
+        append(line);
         isReported = false;
       } catch (error) {
-        isCut ||= written > 0;
-        report('write the log', error);
+        if (!isReported) emit(explained(error, path).message);
+        isReported = true;
       }
-    },
-    /** Continues in the file that now has this name, and creates it if it was moved away. */
-    reopen: (): void => {
-      try {
-        const next = open(path);
-        if (handle !== undefined) closeSync(handle);
-        handle = next;
-        isCut = isCutOff(path);
-        isReported = false;
-      } catch (error) {
-        report('reopen the log', error);
-      }
-    },
-    close: (): void => {
-      if (handle !== undefined) closeSync(handle);
-      handle = undefined;
     },
   };
 }
 
-function explained(error: unknown, what: string, path: string): OperatorError {
+function explained(error: unknown, path: string): OperatorError {
+  const what = 'write the log';
   const advice = 'Name another file: --log-file, ADMIN_MIRROR_LOG_FILE or log.file.';
   return (
     explainFileError(error, what, path) ??
     new FileError(`could not ${what} ${path}: ${(error as NodeJS.ErrnoException).code ?? String(error)}`, { advice })
   );
-}
-
-function open(path: string): number {
-  return openSync(path, 'a', 0o600);
 }
 
 /** Fields that are never logged, at any of the depths below. */
@@ -127,13 +95,7 @@ function logTo(destination: DestinationStream, level: LogLevel): Log {
 
 function fileTarget(context: CliContext, path: string): DestinationStream {
   refuseOwnFileAsLog(context, path);
-  const file = openLogFile(path, (problem) => printWarning(context, problem));
-  const forget = context.onReopen(() => file.reopen());
-  context.atEnd(() => {
-    forget();
-    file.close();
-  });
-  return file;
+  return openLogFile(path, (problem) => printWarning(context, problem));
 }
 
 /** Standard error says why the command failed. A separate log file must say it, too. */

@@ -1,10 +1,10 @@
 /** `query`: runs one read-only statement on the mirror. */
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { ReadingJob } from '../data/reading-child.ts';
 import type { CliContext } from './context.ts';
-import { formatOption, readInput, toDuration } from './flag-values.ts';
+import { formatOption, readInput } from './flag-values.ts';
 import { writePicture } from './files.ts';
 import { tableRoom } from './output.ts';
 import { writeToStream } from '../data/job-process.ts';
@@ -12,8 +12,6 @@ import { openReadingProcess } from '../data/open.ts';
 
 interface QueryFlags {
   readonly format: QueryFormat;
-  readonly timeout?: number;
-  readonly explain?: boolean;
   readonly chart?: string;
   readonly mask?: boolean;
 }
@@ -24,11 +22,7 @@ export function define(program: Command, context: CliContext): void {
     .description('Run one read-only SQL statement. Refuses a statement that writes, attaches or sets anything.')
     .argument('[sql]', 'the SQL; read from standard input if it is missing or -')
     .addOption(formatOption('rows', queryFormats))
-    .option('--timeout <duration>', 'stop when the statement takes longer: 30s, 10m (default: no limit)', toDuration)
-    .addOption(new Option('--explain', 'show how the statement would run, and which tables it reads in full'))
-    .addOption(
-      new Option('--chart <file>', 'draw the result as SVG to the file, and print no rows').conflicts('explain'),
-    )
+    .option('--chart <file>', 'draw the result as SVG to the file, and print no rows')
     .option('--mask', 'show (masked) instead of data about people; numbers, days and states stay')
     .addHelpText(
       'after',
@@ -40,8 +34,7 @@ Examples:
   admin-mirror query "SELECT status, count(*) AS users FROM users GROUP BY status"
   admin-mirror query "SELECT id, email, balance FROM users ORDER BY balance DESC LIMIT 10" --format csv
   admin-mirror query "SELECT substr(created_at, 1, 7) AS month, count(*) AS users FROM users GROUP BY 1" --chart out.svg
-  admin-mirror query "SELECT count(*) FROM emails WHERE subject LIKE '%invoice%'" --explain
-  admin-mirror query - --timeout 30s < report.sql`,
+  admin-mirror query - < report.sql`,
     )
     .action((sql: string | undefined, flags: QueryFlags) => run(context, sql, flags));
 }
@@ -57,7 +50,7 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
     });
   }
   const sql = argument === undefined || argument === '-' ? await fromInput(context, argument) : argument;
-  const run = { signal: context.signal, timeoutMs: flags.timeout };
+  const run = { signal: context.signal };
   const job = { ...jobOf(context, sql, flags), isMasked: flags.mask === true };
   const chunks = reading.chunks(settings.store.mirror, job, run);
   if (file === undefined) return writeToStream(context.stdout, chunks, context.signal);
@@ -65,7 +58,6 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
 }
 
 function jobOf(context: CliContext, sql: string, flags: QueryFlags): ReadingJob {
-  if (flags.explain === true) return { kind: 'plan', sql, format: context.json() ? 'json' : 'text' };
   if (flags.chart !== undefined) return { kind: 'chart', what: { sql } };
   const format = context.json() ? 'json' : flags.format;
   return { kind: 'query', request: { sql, format, room: tableRoom(context) } };

@@ -11,7 +11,6 @@ import { printResult } from './output.ts';
 
 interface Flags {
   readonly listen?: string;
-  readonly behindProxy?: string;
   readonly readOnly?: true;
 }
 
@@ -23,7 +22,6 @@ export function define(program: Command, context: CliContext): void {
         'locks and records as the command line. Ctrl+C or SIGTERM stops it.',
     )
     .option('--listen <address>', 'where to listen, such as 127.0.0.1:8080')
-    .option('--behind-proxy <url>', 'the public address of the console, if it is behind a proxy with TLS')
     .option('--read-only', 'show everything and change nothing')
     .action((flags: Flags) => serve(context, flags));
 }
@@ -49,8 +47,7 @@ function addressOf(
   { serve: { listen, behindProxy, tlsCertificate: certificate, tlsKey: key, readOnly } }: Settings,
   flags: Flags,
 ): ConsoleAddress {
-  const { host, port } = flagValue('serve.listen', '--listen', flags.listen) ?? listen ?? nowhere();
-  const proxy = flagValue('serve.behind_proxy', '--behind-proxy', flags.behindProxy) ?? behindProxy;
+  const { host, port } = listenFlag(flags.listen) ?? listen ?? nowhere();
   if ((certificate === undefined) !== (key === undefined)) {
     throw new UsageError('serve.tls_certificate and serve.tls_key belong together, and one of them is missing');
   }
@@ -58,7 +55,7 @@ function addressOf(
     host,
     port,
     tls: certificate === undefined || key === undefined ? null : { certificate, key },
-    behindProxy: proxy === undefined ? null : new URL(proxy),
+    behindProxy: behindProxy === undefined ? null : new URL(behindProxy),
     isReadOnly: flags.readOnly ?? readOnly,
   };
 }
@@ -67,11 +64,11 @@ function nowhere(): never {
   throw new UsageError('serve.listen is off', { advice: 'Give the address to listen on with --listen.' });
 }
 
-/** Parses a flag by the rules of its setting. */
-function flagValue<K extends 'serve.listen' | 'serve.behind_proxy'>(key: K, flag: string, text: string | undefined) {
+/** Parses the flag by the rules of its setting. */
+function listenFlag(text: string | undefined) {
   if (text === undefined) return undefined;
-  const read = readValue(key, text);
-  if (read === undefined) throw new UsageError(`${flag} is ${JSON.stringify(text)}, which is not an address`);
+  const read = readValue('serve.listen', text);
+  if (read === undefined) throw new UsageError(`--listen is ${JSON.stringify(text)}, which is not an address`);
   return read.value;
 }
 

@@ -12,7 +12,6 @@ import { hashOfFile, manifestBeside, manifestHead, writeManifest } from '../stor
 
 interface Flags {
   readonly anonymise?: true;
-  readonly check?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -27,7 +26,6 @@ export function define(program: Command, context: CliContext): void {
       '--anonymise',
       'keep only ids, amounts, dates, states and what is sold, and set everything else to null, to share the copy',
     )
-    .option('--check', 'check every row and index of the copy, which doubles the time')
     .addHelpText(
       'after',
       `
@@ -50,8 +48,7 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const mirror = mirrorToCopy(settings.store.mirror, systemClock);
   const watch = openShareWatch(context, 'copying');
   const copyRun = { signal: context.signal, progress: watch.progress };
-  const thoroughness = flags.check ? 'whole' : 'opened';
-  const making = makeSnapshot(mirror, path, { isAnonymous: anonymised, thoroughness }, copyRun);
+  const making = makeSnapshot(mirror, path, anonymised, copyRun);
   const contents = await making.finally(watch.close);
   const { bytes, ...about } = contents;
   const manifest = {

@@ -104,9 +104,9 @@ function unsound(kind: FileKind, finding: string): FileError {
 export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
   return {
     ...toCopy(mirrorKind, file),
-    copyAnonymous: async (target, run, thoroughness) => {
+    copyAnonymous: async (target, run) => {
       await writeAnonymousCopy(file, target, clock, run);
-      checkCopy(mirrorKind, target, thoroughness === 'whole' ? 'whole' : 'rows');
+      checkCopy(mirrorKind, target, 'rows');
     },
     contents,
   };
@@ -130,7 +130,7 @@ export interface CopySource {
 
 interface MirrorCopySource extends CopySource {
   /** Makes a copy without personal data, and always checks its rows. Throws a FileError. */
-  readonly copyAnonymous: CopySource['copy'];
+  readonly copyAnonymous: (target: string, run: CopyRun) => Promise<void>;
   readonly contents: (copy: string) => CopyContents;
 }
 
@@ -200,23 +200,13 @@ function contents(copy: string): CopyContents {
   });
 }
 
-interface SnapshotRequest {
-  readonly isAnonymous: boolean;
-  readonly thoroughness: Thoroughness;
-}
-
 /** Writes a snapshot, which may replace an earlier one, and returns its contents. Throws a UsageError or a FileError. */
-export async function makeSnapshot(
-  mirror: MirrorCopySource,
-  path: string,
-  { isAnonymous, thoroughness }: SnapshotRequest,
-  run: CopyRun,
-) {
+export async function makeSnapshot(mirror: MirrorCopySource, path: string, isAnonymous: boolean, run: CopyRun) {
   const target = await targetOf(mirror, path);
   requireSpace('make a snapshot', dirname(target), mirror.size() ?? 0);
   const make = async (temporary: string) => {
-    if (isAnonymous) await mirror.copyAnonymous(temporary, run, thoroughness);
-    else await mirror.copy(temporary, run, thoroughness);
+    if (isAnonymous) await mirror.copyAnonymous(temporary, run);
+    else await mirror.copy(temporary, run, 'opened');
     return mirror.contents(temporary);
   };
   return placeDurableFile(target, make, run.signal);

@@ -1,4 +1,4 @@
-/** Results of statements and reports: in every format, as a plan, and as the console shows them (preview, picture). */
+/** Results of statements and reports: in every format, and as the console shows them (preview, picture). */
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
@@ -36,87 +36,6 @@ export async function* queryChunks(
   const { signal } = new AbortController();
   const run = { signal, onRows: () => {}, onWarning: () => {} };
   yield* fileChunks(sourceOf(snapshot, { sql }, run.onWarning), form, run);
-}
-
-export type PlanFormat = 'text' | 'json';
-
-/** A step and the steps below it. Scripts read this shape under `--json`. */
-interface PlanStep {
-  /** SQLite's own words. */
-  readonly detail: string;
-  /** What makes the step expensive; null if nothing does. */
-  readonly note: string | null;
-  readonly steps: readonly PlanStep[];
-}
-
-export interface QueryPlan {
-  readonly steps: readonly PlanStep[];
-  /** Tables of which every row is read, by the names that the statement gives them. */
-  readonly read_whole: readonly string[];
-}
-
-/** Returns the plan as printed. Throws a UsageError for SQL that SQLite refuses or that does more than read. */
-export function planText(snapshot: Snapshot, sql: string, format: PlanFormat): Uint8Array {
-  // SQLite cannot explain an EXPLAIN that the operator wrote.
-  const statement = sql.replace(/^\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?/i, '');
-  const result = snapshot.query(`EXPLAIN QUERY PLAN ${statement}`);
-  const plan = planOf([...result.batches(() => 1_000)].flat());
-  return Buffer.from(format === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : wordsOf(plan));
-}
-
-function planOf(rows: readonly Row[]): QueryPlan {
-  // The columns are described at https://sqlite.org/eqp.html
-  const steps = rows.map(([id, parent, , detail]) => ({
-    id: Number(id),
-    parent: Number(parent),
-    detail: String(detail),
-  }));
-  const under = (parent: number): PlanStep[] =>
-    steps
-      .filter((step) => step.parent === parent)
-      .map(({ id, detail }) => ({ detail, note: noteOn(detail), steps: under(id) }));
-  // The statement's own intermediate results are no tables.
-  const intermediate = new Set(steps.map(({ detail }) => /^(?:MATERIALIZE|CO-ROUTINE) (\S+)$/.exec(detail)?.[1]));
-  const whole = steps
-    .filter(({ detail }) => noteOn(detail) === everyRow)
-    .map(({ detail }) => detail.split(' ')[1] ?? '')
-    .filter((name) => !intermediate.has(name) && !name.startsWith('('));
-  return { steps: under(0), read_whole: [...new Set(whole)] };
-}
-
-const everyRow = 'reads every row';
-
-/** Notes by the pattern of SQLite's words; the first that matches counts. */
-const notes: readonly (readonly [RegExp, string | null])[] = [
-  [/^SCAN (?:\d+ )?CONSTANT ROWS?$|^SCAN \S+ VIRTUAL TABLE/, null],
-  [/^SCAN \S+ USING COVERING INDEX/, 'reads the whole index, and not the table'],
-  [/^SCAN /, everyRow],
-  [/^SEARCH \S+ USING AUTOMATIC /, 'builds an index of every row, each time it runs'],
-  // The minimum or maximum of a column without an index: with one, SQLite would name it.
-  [/^SEARCH \S+$/, everyRow],
-  [/^USE TEMP B-TREE FOR (?:LAST|RIGHT) /, 'sorts rows that are partly in order'],
-  [/^USE TEMP B-TREE FOR ORDER BY/, 'sorts, so no row comes before all are read'],
-  [/^USE TEMP B-TREE FOR /, 'sorts'],
-  [/^CORRELATED /, 'runs again for each row'],
-];
-
-function noteOn(detail: string): string | null {
-  return notes.find(([pattern]) => pattern.test(detail))?.[1] ?? null;
-}
-
-function wordsOf({ steps, read_whole }: QueryPlan): string {
-  const end = read_whole.length === 0 ? 'No table is read whole.' : `Reads every row of: ${read_whole.join(', ')}.`;
-  return `${treeOf(steps, '')}\n${end}\n`;
-}
-
-function treeOf(steps: readonly PlanStep[], indent: string): string {
-  return steps
-    .map(({ detail, note, steps: below }, index) => {
-      const isLast = index === steps.length - 1;
-      const line = `${indent}${isLast ? '└─' : '├─'} ${detail}${note === null ? '' : ` (${note})`}\n`;
-      return line + treeOf(below, `${indent}${isLast ? '   ' : '│  '}`);
-    })
-    .join('');
 }
 
 type ResultRequest = { readonly sql: string } | ReportRequest;

@@ -4,20 +4,10 @@ import { type BrowseJob, browseBytes } from './browse.ts';
 import { exportChunks, type ExportRequest } from './export.ts';
 import { type JobNews, serveJob } from './job-process.ts';
 import { maskedStore } from './personal.ts';
-import {
-  chartBytes,
-  type ChartJob,
-  type PlanFormat,
-  planText,
-  previewBytes,
-  type PreviewJob,
-  queryChunks,
-  type QueryRequest,
-} from './query.ts';
+import { chartBytes, type ChartJob, previewBytes, type PreviewJob, queryChunks, type QueryRequest } from './query.ts';
 
 export type ReadingJob = (
   | { readonly kind: 'query'; readonly request: QueryRequest }
-  | { readonly kind: 'plan'; readonly sql: string; readonly format: PlanFormat }
   | ({ readonly kind: 'chart' } & ChartJob)
   | ({ readonly kind: 'preview' } & PreviewJob)
   | { readonly kind: 'export'; readonly request: ExportRequest }
@@ -40,8 +30,6 @@ async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => vo
   switch (job.kind) {
     case 'query':
       return yield* queryChunks(store.snapshot(), job.request);
-    case 'plan':
-      return yield planText(store.snapshot(), job.sql, job.format);
     case 'chart':
       return yield await chartBytes(store.snapshot(), job, onWarning);
     case 'preview':

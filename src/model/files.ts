@@ -88,21 +88,6 @@ export function notUtf8(bytes: Buffer, name: string): UsageError | undefined {
   return new UsageError(`${name}:${line}: it is not UTF-8`, { advice: 'Save the file as UTF-8.' });
 }
 
-/** Returns whether the last line of the file has no line break, for example because the disk was full; false if unknown. */
-export function isCutOff(path: string): boolean {
-  let handle: number | undefined;
-  try {
-    handle = openSync(path, withoutWaiting);
-    const stats = fstatSync(handle);
-    const last = Buffer.alloc(1);
-    return stats.isFile() && stats.size > 0 && readSync(handle, last, 0, 1, stats.size - 1) === 1 && last[0] !== 0x0a;
-  } catch {
-    return false;
-  } finally {
-    if (handle !== undefined) closeSync(handle);
-  }
-}
-
 /**
  * Reads a file that decides what is done, such as settings, or what numbers mean, such as reports. Nobody else may have written
  * it.

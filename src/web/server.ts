@@ -394,7 +394,7 @@ function checkAddress(address: ConsoleAddress): void {
     throw new UsageError(
       `the address of the proxy, ${behindProxy.href}, is not https: passwords would cross the network unencrypted`,
       {
-        advice: 'Set up TLS in the proxy, and give its address with --behind-proxy https://….',
+        advice: 'Set up TLS in the proxy, and set its https:// address in serve.behind_proxy.',
       },
     );
   }
@@ -402,7 +402,7 @@ function checkAddress(address: ConsoleAddress): void {
   throw new UsageError(`serve.listen is ${address.host}, where other machines can connect, without TLS`, {
     advice:
       'Listen on 127.0.0.1; or set a certificate with serve.tls_certificate and serve.tls_key; or put a proxy with TLS in front, ' +
-      'and give its address with --behind-proxy https://….',
+      'and set its address in serve.behind_proxy.',
   });
 }
 

@@ -56,9 +56,3 @@ test('a deletion is forced only if both the row and --allow-force say so', async
   expect((await bulk(['run', 'delete', 'rows.csv', '--yes', '--allow-force'])).code).toBe(0);
   expect(sandbox.control.get('users', 3)).toBeUndefined();
 });
-
-test('an unknown action is refused, and the nearest one is named', async () => {
-  const { bulk } = await world('');
-  const { code, stderr } = await bulk(['plan', 'ballance', 'rows.csv']);
-  expect([code, stderr]).toEqual([2, expect.stringContaining('Did you mean "balance"?')]);
-});

@@ -57,33 +57,6 @@ describe('a name that two users share in other spellings names nobody', () => {
       0,
     ]);
   });
-
-  test.each([true, false])('among many rows (with a mirror: %s)', async (withMirror) => {
-    const world = await bulkWorld();
-    const { command, bulk, file, sandbox } = world;
-    const others = Array.from({ length: 205 }, (_, at) => `user${at}@example.com`);
-    usersNamed(world, 'email', others);
-    const ids = usersNamed(world, 'email', ['Dup.Case@example.com', 'dup.case@example.com']);
-    if (withMirror) await command(['sync']);
-    const rows = [...others, 'DUP.CASE@example.com', 'Dup.Case@example.com'].map(row).join('');
-    const { code, report } = await bulk(['plan', 'balance', file(header('email') + rows), '--json']);
-    const several = expect.stringMatching(`: ${ids.join(', ')}$`) as string;
-    expect([code, report().problems, made(sandbox)]).toEqual([
-      2,
-      [207, 208].map((at) => ({ row: at, column: 'email', problem: several })),
-      0,
-    ]);
-  });
-
-  test('unless only one of them has it by now', async () => {
-    const world = await bulkWorld();
-    const { sandbox, command, bulk, file } = world;
-    const [first = 0, second = 0] = usersNamed(world, 'email', ['Dup.Case@example.com', 'dup.case@example.com']);
-    await command(['sync']);
-    sandbox.control.update('users', second, { email: 'moved@example.com' });
-    const { code } = await bulk(['run', 'balance', file(header('email') + row('DUP.CASE@example.com')), '--yes']);
-    expect([code, sandbox.control.get('users', first)?.['balance']]).toEqual([0, 15]);
-  });
 });
 
 test('a server whose search ignores case shows both, without a mirror and without its whole list', async () => {

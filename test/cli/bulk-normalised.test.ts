@@ -46,30 +46,6 @@ test.each<[string, string, Form, string]>([
   expect(plan[0]?.problem).toBe(difference);
 });
 
-test('a later row of the same user is sent although the server has the earlier one in another form', async () => {
-  const { bulk, file } = await normalising(titled);
-  const rows = 'user_id,last_name,language\n21,van der Berg,en\n21,von Berg,fr\n';
-  const { code, report } = await bulk(['run', 'update', file(rows), '--yes', '--json']);
-  expect([code, report().counts.applied]).toEqual([0, 2]);
-  expect((await bulk(['undo', report().batch])).code).toBe(0);
-});
-
-test('a change of capitals alone that the server does not keep is applied if it said so', async () => {
-  const { bulk, file, sandbox } = await normalising(tidied);
-  sandbox.control.update('users', 21, { first_name: 'ludwig' });
-  const { code, report } = await bulk(['run', 'update', file('user_id,first_name\n21,Ludwig\n'), '--yes', '--json']);
-  expect([code, report().counts.applied]).toEqual([0, 1]);
-});
-
-test('a change whose response was lost, and of which nothing shows, is not applied, even if only capitals differ', async () => {
-  const { bulk, file, sandbox } = await normalising(composed);
-  sandbox.control.update('users', 21, { first_name: 'ludwig' });
-  sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT' } });
-  const text = 'user_id,first_name\n21,Ludwig\n';
-  const { code, report } = await bulk(['run', 'update', file(text), '--yes', '--json', '--settle-after', '0s']);
-  expect([code, report().counts]).toMatchObject([5, { applied: 0, rejected: 1 }]);
-});
-
 test('a value that the server changed in substance still needs a person', async () => {
   const { bulk, file } = await normalising((text) => text.slice(0, 3));
   const { code, report } = await bulk(['run', 'update', file('user_id,first_name\n21,Ludwig\n'), '--yes', '--json']);

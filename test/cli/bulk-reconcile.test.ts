@@ -8,7 +8,6 @@ import type { Finding } from '../../src/bulk/differences.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
-import { minuteMs } from '../../src/model/time.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 interface Compared {
@@ -137,41 +136,6 @@ describe('a journal', () => {
     expect(JSON.parse((await command(['audit', '--verify', '--json'])).stdout)).toMatchObject({ status: 'whole' });
   });
 
-  test('from before a planned batch was sent records its rows as applied, and refuses the same file', async () => {
-    const world = await bulkWorld();
-    const { sandbox, bulk, command } = world;
-    sandbox.control.advanceClock(Date.now() - sandboxNow);
-    const { name, users } = creditFile(world, 2);
-    await command(['sync']);
-    const { batch, hash } = (await bulk(['plan', 'balance', name, '--json'])).report();
-    const copy = `${journalOf(world)}.copy`;
-    copyFileSync(journalOf(world), copy);
-    await bulk(['apply', batch, '--approve', hash]);
-    putBack(world, copy);
-    expect((await bulk(['apply', batch, '--approve', hash])).code).toBe(2);
-    const { code, stdout } = await bulk(['reconcile', '--adopt', '--settle-after', '0s']);
-    expect([code, stdout]).toEqual([0, expect.stringContaining('2 rows of this journal that were applied without it')]);
-    expect(stdout).not.toMatch(/^adopted/m);
-    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'done', counts: { applied: 2 } });
-    const other = world.file(csv + users.map((user) => `${user},add,5.00,b\n`).join(''), 'other.csv');
-    for (const each of [name, other]) expect((await bulk(['run', 'balance', each, '--yes'])).code).toBe(2);
-    expect(made(sandbox)).toBe(2);
-    expect(JSON.parse((await command(['audit', '--verify', '--json'])).stdout)).toMatchObject({ status: 'whole' });
-  });
-
-  test('that adopted an undo does not send it again', async () => {
-    const { world, sandbox, bulk, batch, copy } = await twoDays();
-    copyFileSync(journalOf(world), copy);
-    const undo = (await bulk(['undo', batch, '--json'])).report();
-    await bulk(['apply', undo.batch, '--approve', undo.hash]);
-    putBack(world, copy);
-    await adopt(world);
-    const before = made(sandbox);
-    const second = (await bulk(['undo', batch, '--json'])).report();
-    const { code, stderr } = await bulk(['apply', second.batch, '--approve', second.hash]);
-    expect([code, made(sandbox), stderr]).toEqual([2, before, expect.stringMatching(/sent before/)]);
-  });
-
   test('does not adopt while an unknown request may still be made late', async () => {
     const { world, copy } = await twoDays();
     putBack(world, copy);
@@ -197,19 +161,6 @@ describe('a journal', () => {
       steps: { kind: string; note: string }[];
     };
     expect(steps.filter(({ kind }) => kind === 'accepted').map(({ note }) => note)).toEqual([reason]);
-    const next = creditFile(world, 1, '2', 'next.csv').name;
-    expect((await bulk(['run', 'balance', next, '--yes'])).code).toBe(0);
-  });
-
-  test('that is the newest can be used with an older mirror', async () => {
-    const { world, folder, bulk } = await twoDays();
-    const mirror = join(folder, 'data', 'mirror.db');
-    const database = new SqliteDatabase(mirror);
-    database.prepare(`VACUUM INTO ?`).run(`${mirror}.copy`);
-    database.close();
-    await bulk(['run', 'balance', creditFile(world, 1, '2', 'new.csv').name, '--yes']);
-    for (const end of ['', '-wal', '-shm']) rmSync(mirror + end, { force: true });
-    copyFileSync(`${mirror}.copy`, mirror);
     const next = creditFile(world, 1, '2', 'next.csv').name;
     expect((await bulk(['run', 'balance', next, '--yes'])).code).toBe(0);
   });
@@ -258,135 +209,5 @@ describe('reconcile', () => {
     expect([sheet.code, sheet.stdout.split('\n').length]).toEqual([5, 6]);
     const table = await bulk(['reconcile']);
     expect(table.stdout).toMatch(/different, 4 differences: 5 rows/);
-  });
-
-  test('leaves out what was sent outside the given period', async () => {
-    const { world } = await twoDays();
-    expect((await reconcile(world, ['--since', '1d'])).compared()).toMatchObject({ status: 'equal', rows: 5 });
-    expect((await reconcile(world, ['--until', '2026-01-01'])).compared()).toMatchObject({ status: 'equal', rows: 0 });
-    expect((await world.bulk(['reconcile', '--until', '2026-01-01', '--since', '1d'])).code).toBe(2);
-  });
-
-  test('does not report reversals by a batch or by hand as differences', async () => {
-    const { world, bulk, command, batch, yesterday } = await twoDays();
-    const undo = (await bulk(['undo', batch, '--json'])).report();
-    await bulk(['apply', undo.batch, '--approve', undo.hash]);
-    const [user = 0] = yesterday.users;
-    await command(['users', 'update-balance', String(user), '--type', 'remove', '--amount', '5', '--yes']);
-    const { code, compared } = await reconcile(world);
-    const { status, reversals } = compared();
-    expect([code, status, reversals.length]).toEqual([0, 'equal', 4]);
-    expect(reversals.filter(({ note }) => note.includes(undo.batch))).toHaveLength(3);
-  });
-
-  test('knows the correction of a payment that was made twice, and never asks for it again', async () => {
-    const world = await bulkWorld();
-    const { sandbox, bulk, command } = world;
-    sandbox.control.advanceClock(Date.now() - sandboxNow);
-    const { name, users } = creditFile(world, 2, '3');
-    await command(['sync']);
-    const { batch, hash } = (await bulk(['plan', 'balance', name, '--json'])).report();
-    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'PUT' } });
-    const { code, stderr } = await bulk(['apply', batch, '--approve', hash]);
-    expect(code).toBe(8);
-    const before = await reconcile(world);
-    expect([before.code, kinds(before.compared())]).toEqual([5, [`repeated ${users[0]}`]]);
-    const [, printed = '', description = ''] = /admin-mirror (users .* )--description "([^"]*)"/.exec(stderr) ?? [];
-    const correction = [...printed.trim().split(' '), '--description', description];
-    expect((await command([...correction, '--yes'])).code).toBe(0);
-    await bulk(['resolve', batch, '--row', '2', '--applied', '--reason', 'took it back']);
-    expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(2);
-    const after = await reconcile(world);
-    expect([after.code, after.compared().reversals]).toMatchObject([
-      0,
-      [{ kind: 'reversed', row: 2, note: 'it was made 2 times, and 1 of them was taken back' }],
-    ]);
-    removeJournal(world);
-    const adopted = await adopt(world);
-    expect([adopted.code, adopted.compared().adopted]).toMatchObject([0, { rows: 2 }]);
-    const resumed = await bulk(['resume', adopted.compared().adopted?.batch ?? '']);
-    expect([resumed.code, resumed.stderr]).toEqual([0, expect.not.stringContaining('update-balance')]);
-    expect((await reconcile(world)).code).toBe(0);
-    expect(users.map((user) => Number(sandbox.control.get('users', user)?.['balance']))).toEqual([13, 13]);
-  });
-
-  test('adopts a row that was made twice as one that needs a person, and reports it until it is taken back', async () => {
-    const world = await bulkWorld();
-    const { sandbox, bulk, command } = world;
-    sandbox.control.advanceClock(Date.now() - sandboxNow);
-    const { name, users } = creditFile(world, 2, '3');
-    await command(['sync']);
-    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'PUT' } });
-    expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(8);
-    removeJournal(world);
-    const { code, compared } = await adopt(world);
-    const batch = compared().adopted?.batch ?? '';
-    expect([code, compared()]).toMatchObject([
-      5,
-      {
-        status: 'different',
-        adopted: { rows: 1, recorded: 0 },
-        differences: [{ kind: 'repeated', user_id: users[0], batch, row: 2, state: 'needs_human' }],
-      },
-    ]);
-    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'stopped' });
-    for (const again of [await bulk(['reconcile', '--adopt', '--settle-after', '0s']), await bulk(['reconcile'])]) {
-      expect([again.code, again.stdout]).toEqual([5, expect.stringMatching(/different, 1 difference/)]);
-      expect(again.stdout).not.toMatch(/^(recorded|adopted)/m);
-    }
-    const resumed = await bulk(['resume', batch]);
-    const asked = `users update-balance ${users[0]} --type remove --amount 3.00 --description "Correction of`;
-    expect([resumed.code, resumed.stderr]).toEqual([8, expect.stringContaining(asked)]);
-    const [, description = ''] = /--description "([^"]*)"/.exec(resumed.stderr) ?? [];
-    const amount = ['--type', 'remove', '--amount', '3.00'];
-    await command(['users', 'update-balance', String(users[0]), ...amount, '--description', description, '--yes']);
-    expect((await bulk(['resume', batch])).code).toBe(0);
-    expect((await reconcile(world)).code).toBe(0);
-    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'done', counts: { applied: 1 } });
-  });
-
-  test('does not count a row that turns out to have been made twice as recorded', async () => {
-    const { world, bulk, batch, today } = await twoDays();
-    edit(world, today.users[0], (all) => void all.push({ ...all[0], id: 9_001 }));
-    const { code, stdout } = await bulk(['reconcile', '--adopt', '--settle-after', '0s']);
-    expect([code, stdout]).toEqual([5, expect.stringMatching(/different, 1 difference/)]);
-    expect(stdout).not.toMatch(/^recorded/m);
-    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({
-      state: 'stopped',
-      counts: { unknown: 1 },
-    });
-  });
-
-  test('sends one request per page, or one per user of a small batch', async () => {
-    const { world, batch, sandbox } = await twoDays();
-    const sent = () => sandbox.control.requests().recent.length;
-    const before = sent();
-    const { compared } = await reconcile(world, [batch]);
-    expect([compared().requests, sent() - before]).toEqual([3, 3]);
-    const whole = await reconcile(world);
-    expect(whole.compared().requests).toBe(1);
-    expect(whole.stderr).toMatch(/about 0 more requests/);
-  });
-
-  test('neither compares with nor adopts from an old response of a cache', async () => {
-    const days = await twoDays();
-    putBack(days.world, days.copy);
-    const { control } = days.sandbox;
-    // The cache keeps responses from now on.
-    control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
-    await reconcile(days.world);
-    control.advanceClock(20 * minuteMs);
-    for (const ended of [await reconcile(days.world), await adopt(days.world)]) {
-      expect([ended.code, ended.stderr]).toEqual([5, expect.stringMatching(/a response that was 1\d{3} s old/)]);
-    }
-    control.setBehaviour({ cache_seconds: 0 });
-    expect((await adopt(days.world)).compared().adopted).toMatchObject({ rows: 3 });
-  });
-
-  test('is incomplete if a list is empty for a minute', async () => {
-    const { world, sandbox } = await twoDays();
-    sandbox.control.setBehaviour({ empty_lists: 'users' });
-    const { code, compared } = await reconcile(world);
-    expect([code, compared().status]).toEqual([5, 'incomplete']);
   });
 });

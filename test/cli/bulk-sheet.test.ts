@@ -1,5 +1,5 @@
 /** What clerks write into sheets, and what `bulk plan` makes of it. */
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
@@ -63,29 +63,6 @@ describe('Amounts with decimal commas', () => {
     ]);
   });
 
-  test.each([
-    ['user_id,type,amount', ['add,"1,234.56"', 'add,"1,234.56"', 'add,"2,000.10"']],
-    ['user_id,type,amount', ['add,"1,234.56"', 'add,5', 'add,6']],
-    ['user_id,typ,amount', ['add,"1,234.56"', 'add,5', 'add,6']],
-    ['user_id,type,amount', ['add,"1,234.56"', 'add,"1.234,56"', 'add,6']],
-    ['user_id,type,amount', ['add,5', 'ad,6', 'add,1e3']],
-    ['user_id,type,amount,_state', ['add,5,', 'add,6,applied', 'add,7,planned']],
-  ])('%s %j: the rows that count as invalid are those that the problems name', async (header, rows) => {
-    const { plan, users } = await world();
-    const text = rows.map((row, at) => `${users[at]},${row}\n`).join('');
-    const { report, problems } = await plan(`${header}\n${text}`);
-    const named = new Set(problems.map(({ row }) => row).filter((row) => row > 1));
-    expect(named.size).toBe(report?.counts.invalid);
-    const invalid = report?.plan?.filter(({ state }) => state === 'invalid').map(({ row }) => row);
-    expect(named).toEqual(new Set(invalid));
-  });
-
-  test('are read with --decimal comma', async () => {
-    const { plan, user } = await world();
-    const { code, report } = await plan(fifty(user), ['--decimal', 'comma']);
-    expect({ code, net: report?.net }).toEqual({ code: 0, net: '375.00' });
-  });
-
   test('are asked about once on a terminal, and read as the person says', async () => {
     const { plan, user } = await world();
     const yes = await plan(fifty(user), [], [['Is that 7.50?', enter]]);
@@ -94,20 +71,6 @@ describe('Amounts with decimal commas', () => {
     const no = await plan(fifty(user), [], [['Is that 7.50?', 'n']]);
     expect({ code: no.code, stdout: no.stdout }).toEqual({ code: 2, stdout: '' });
     expect(no.stderr).toContain('the amounts in the file are not clear; nothing was planned');
-  });
-
-  test('are read together with thousands points and whole numbers', async () => {
-    const { plan, user } = await world();
-    const text = `user_id;type;amount\n${user};add;1.234\n${user};add;7,50\n${user};add;5\n`;
-    const { report } = await plan(text, [], [['Is that 7.50?', enter]]);
-    expect(report?.net).toBe('1246.50');
-  });
-
-  test('are problems of their rows, without a question, if no single mark explains all amounts', async () => {
-    const { plan, user } = await world();
-    const { code, problems } = await plan(`user_id;type;amount\n${user};add;8.25\n${user};add;7,50\n`, [], []);
-    expect(code).toBe(2);
-    expect(problems).toMatchObject([{ row: 3, column: 'amount' }]);
   });
 
   test('that may be thousands are not accepted by just pressing Enter', async () => {
@@ -126,47 +89,6 @@ describe('Amounts with decimal commas', () => {
     expect(stderr).toContain('give --decimal comma');
     expect(sandbox.control.ledger()).toEqual([]);
   });
-});
-
-test('An amount with one decimal place is planned with two', async () => {
-  const { plan, user } = await world();
-  const { code, report } = await plan(`user_id,type,amount\n${user},add,8666.4\n`);
-  expect({ code, net: report?.net, warnings: report?.warnings }).toEqual({ code: 0, net: '8666.40', warnings: [] });
-});
-
-describe('Columns', () => {
-  test('that are unknown are named once and skipped, whatever they hold', async () => {
-    const { plan, user } = await world();
-    const { code, problems, warnings } = await plan(
-      `user_id,type,amount,note,Team,note\n${user},add,5,#N/A,blue,x\n${user},add,6,=1+1,red,\n`,
-    );
-    expect({ code, problems }).toEqual({ code: 0, problems: [] });
-    expect(warnings).toEqual(['unknown columns were skipped: "note", "Team"']);
-  });
-
-  test.each([
-    ['user_id,type,ammount', 'unknown column "ammount". Did you mean "amount"?'],
-    ['user_id,type,amount,descripton', 'unknown column "descripton". Did you mean "description"?'],
-    ['user_id,type,amount,Expected Balance', 'Did you mean "expected_balance"?'],
-    ['user_id,type,amount,desc', 'Did you mean "description"?'],
-    ['user_id,type,amount,amounts', 'Did you mean "amount"?'],
-    ['usr_id,type,amount', 'Did you mean "user_id"?'],
-    ['user_id,type,betrag', 'the column "amount" is missing'],
-  ])('that look like typos, or are missing, are an error: %s', async (header, problem) => {
-    const { plan, user } = await world();
-    const { code, problems } = await plan(`${header}\n${user},add,5,x\n`);
-    expect(code).toBe(2);
-    expect(problems.map((each) => each.problem).join('\n')).toContain(problem);
-  });
-
-  test.each(['name', 'balance', 'account', 'time', 'email address', 'comment'])(
-    'that do not look like a typo of a missing one are skipped: %s',
-    async (header) => {
-      const { plan, user } = await world();
-      const { code, warnings } = await plan(`user_id,type,amount,${header}\n${user},add,5,x\n`);
-      expect({ code, warnings }).toEqual({ code: 0, warnings: [`unknown column was skipped: "${header}"`] });
-    },
-  );
 });
 
 test.each([
@@ -197,12 +119,6 @@ describe('Text that looks like the mark of a row', () => {
         problem: expect.stringContaining('could be taken for the mark by which a row is found again') as string,
       },
     ]);
-  });
-
-  test('does not include a colon at the end of a word', async () => {
-    const { plan, user } = await world();
-    const text = `user_id,type,amount,description\n${user},add,5,"Team: blue, 10am: late"\n`;
-    expect((await plan(text)).code).toBe(0);
   });
 });
 
@@ -256,44 +172,6 @@ describe('Results', () => {
       expect(text(name)).not.toBe(changed);
     },
   );
-
-  test('are written again if the manifest is missing', async () => {
-    const { results, path } = await written();
-    rmSync(path('manifest.json'));
-    rmSync(path('unknown.csv'));
-    expect((await results()).code).toBe(0);
-    expect((await results()).code).toBe(0);
-  });
-
-  test('do not replace files that they did not write', async () => {
-    const { folder, run, plan, user } = await world();
-    const { report } = await plan(`user_id,type,amount\n${user},add,5\n`);
-    mkdirSync(join(folder, 'out'));
-    writeFileSync(join(folder, 'out/unknown.csv'), 'my own list\n');
-    const { code, stderr } = await run(['results', report?.batch ?? '', '-o', 'out']);
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/error: unknown.csv in \S+out is not as `bulk results` wrote it/);
-    expect(readdirSync(join(folder, 'out'))).toEqual(['unknown.csv']);
-  });
-});
-
-describe('a cell that is made to keep the machine busy', () => {
-  const header = 'user_id,type,amount,description\n';
-  const blanks = ' '.repeat(80_000);
-  test.each([
-    ['in a row', `${header}7,add,5,é${blanks}é\n`],
-    ['in the header', `user_id,type,amount,é${blanks}é\n7,add,5,x\n`],
-  ])('is refused for its length before anything else looks at it: %s', async (_, text) => {
-    const { plan } = await world();
-    const { code, stderr } = await plan(text);
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/has more than 32767 characters/)]);
-  });
-
-  test('is a problem of its row if it is within the limit', async () => {
-    const { plan } = await world();
-    const { code, stdout } = await plan(`${header}7,add,5,${'a'.repeat(32_000)}\n`);
-    expect([code, stdout]).toEqual([2, expect.stringMatching(/it has 32000 characters/)]);
-  });
 });
 
 describe('words that programs write for an empty cell', () => {
@@ -321,37 +199,6 @@ describe('words that programs write for an empty cell', () => {
       [4, 'language'],
     ]);
   });
-
-  test('are counted in descriptions and in the names of users, too', async () => {
-    const { code, warnings, report } = await plan(
-      'username,type,amount,description\nNone,add,5,NaN\nu6,add,5,Nancy\n',
-      'balance',
-    );
-    expect([code, warnings]).toEqual([
-      0,
-      [
-        `description: 1 cell says "NaN", first in row 2. ${after}`,
-        `username: 1 cell says "None", first in row 2. ${after}`,
-      ],
-    ]);
-    expect(report).toMatchObject({
-      plan: [{ notes: ['description is the text "NaN"', 'username is the text "None"'] }, { notes: [] }],
-    });
-  });
-});
-
-test('An OpenDocument sheet is refused with advice, whatever its name', async () => {
-  const { folder, run } = await world();
-  const head = Buffer.from(
-    'PK\u0003\u0004'.padEnd(30, '\0') + 'mimetypeapplication/vnd.oasis.opendocument.spreadsheet',
-  );
-  for (const name of ['sheet.ods', 'sheet.xlsx', 'sheet.csv']) {
-    writeFileSync(join(folder, name), head);
-    const { code, stderr } = await run(['plan', 'balance', name]);
-    expect(code).toBe(2);
-    expect(stderr).toContain(`${name} cannot be read: it is an OpenDocument spreadsheet (.ods)`);
-    expect(stderr).toContain('In LibreOffice, save it as Excel 2007-365 (.xlsx)');
-  }
 });
 
 test('A user with an invalid id makes only its own row invalid', async () => {

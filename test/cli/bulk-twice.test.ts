@@ -10,7 +10,6 @@ import { finished, startCli } from '../support/cli.ts';
 import { commandFile } from '../support/command-file.ts';
 import { enter } from '../support/dialogue.ts';
 import { invoke } from '../support/invoke.ts';
-import { sandboxNow } from '../support/sandbox.ts';
 import { openTerminal } from '../support/terminal.ts';
 import { sample } from '../support/part.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -340,49 +339,6 @@ describe('a journal that is not the newest', () => {
       expect(made(sandbox)).toBe(8);
     },
   );
-
-  test('does not send an undo a second time', async () => {
-    const world = await bulkWorld();
-    const { sandbox, folder, bulk } = world;
-    sandbox.control.advanceClock(Date.now() - sandboxNow);
-    const { name } = creditFile(world, 2);
-    const { batch } = (await bulk(['run', 'balance', name, '--yes', '--json'])).report();
-    const journal = join(folder, 'data', 'journal.db');
-    copyFileSync(journal, `${journal}.copy`);
-    for (const time of [1, 2]) {
-      const undo = (await bulk(['undo', batch, '--json'])).report();
-      const { code } = await bulk(['apply', undo.batch, '--approve', undo.hash]);
-      expect(code).toBe(time === 1 ? 0 : 8);
-      for (const end of ['-wal', '-shm']) rmSync(journal + end, { force: true });
-      copyFileSync(`${journal}.copy`, journal);
-    }
-    expect(made(sandbox)).toBe(4);
-  });
-
-  test('and was accepted by a person still stops at a mark that it does not know', async () => {
-    const world = await bulkWorld();
-    const { sandbox, folder, command, bulk } = world;
-    // Only changes within bulk.again_within count.
-    sandbox.control.advanceClock(Date.now() - sandboxNow);
-    const { name } = creditFile(world, 2);
-    await command(['sync']);
-    await bulk(['run', 'balance', name, '--yes']);
-    for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
-    const { code, stderr } = await bulk([
-      'run',
-      'balance',
-      name,
-      '--yes',
-      '--accept-journal',
-      '--reason',
-      'it is gone for good',
-    ]);
-    expect([code, stderr]).toEqual([
-      8,
-      expect.stringMatching(/the mark am:[a-z2-7]{12}, which is not in this journal/),
-    ]);
-    expect(made(sandbox)).toBe(2);
-  });
 
   test.each(
     sample(

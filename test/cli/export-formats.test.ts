@@ -38,17 +38,6 @@ describe('the format of an export', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('may be JSON, with an empty array for no rows and one array for many', async () => {
-    const folder = temporaryFolder();
-    const large = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(25_000)));
-    const written = async (...args: string[]) => {
-      await invoke(['export', 'users', '--columns', 'id', '-o', 'x.json', '--db', large, ...args], { folder });
-      return JSON.parse(readFileSync(join(folder, 'x.json'), 'utf8')) as { readonly id: number }[];
-    };
-    expect(await written('--where', 'id < 0')).toEqual([]);
-    expect((await written()).map(({ id }) => id)).toEqual(Array.from({ length: 25_000 }, (_, index) => index + 1));
-  });
-
   test.each(['parquet', 'xlsx'] as const)('may be %s, to a file or a pipe but not to a terminal', async (format) => {
     const folder = temporaryFolder();
     const args = ['export', 'users', '--db', mirror()];

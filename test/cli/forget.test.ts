@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ForgetReceipt } from '../../src/mirror/forget.ts';
@@ -82,27 +82,6 @@ describe('forget', () => {
     expect(isThere()).toBe(true);
   });
 
-  test('removes the person from the journal, too', async () => {
-    const { folder, isThere, environment } = await mirrored();
-    const write = ['users', 'update', '7', '--first-name', 'Quillemina'];
-    expect((await invoke(write, { folder, environment })).code).toBe(0);
-    expect(textsIn(join(folder, 'data/journal.db'), ['Quillemina'])).toEqual(['Quillemina']);
-    const { code, stdout } = await invoke(['forget', '7', '--yes'], { folder });
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/journal_writes +1\n[^]*\njournal: searched\n/);
-    expect(textsIn(join(folder, 'data/journal.db'), ['Quillemina'])).toEqual([]);
-    expect(isThere()).toBe(false);
-  });
-
-  test('changes nothing if the journal is not a journal', async () => {
-    const { folder, isThere } = await mirrored();
-    writeFileSync(join(folder, 'data/journal.db'), 'something');
-    const { code, stderr } = await invoke(['forget', '7', '--yes'], { folder });
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/could not open the journal [^]*not an SQLite database/);
-    expect(isThere()).toBe(true);
-  });
-
   test('--undo lets the person come back with the next sync', async () => {
     const { folder, environment, isThere } = await mirrored();
     await invoke(['forget', '7', '--yes'], { folder });
@@ -125,23 +104,4 @@ describe('forget', () => {
     expect(stderr).toMatch(/there is no mirror at/);
     expect(() => rowsOf(join(empty, 'data/mirror.db'), 'SELECT 1')).toThrow('does not exist');
   });
-});
-
-test('sync mirrors the related records that the settings name', async () => {
-  const sandbox = await startSandbox();
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'config'));
-  writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'resources:\n  users:\n    include: [orders, payments]\n');
-  const environment = {
-    ADMIN_MIRROR_BASE_URL: sandbox.url,
-    ADMIN_MIRROR_API_KEY: sandbox.key,
-    ADMIN_MIRROR_RESOURCES_PACKAGES_INCLUDE: 'prices',
-  };
-  expect((await runCli(['sync', '--quiet'], { folder, environment })).code).toBe(0);
-  const flat = await runCli(['query', 'SELECT count(*) AS rows FROM package_prices_flat', '--format', 'csv'], {
-    folder,
-  });
-  expect(flat.stdout).toBe('rows\n36\n');
-  const { stdout } = await runCli(['schema', 'user_payments_flat', '--json'], { folder });
-  expect(JSON.parse(stdout)).toMatchObject({ tables: [{ name: 'user_payments_flat', in_file: true }] });
 });

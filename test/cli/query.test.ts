@@ -49,12 +49,6 @@ describe('query', () => {
     expect((await query(['SELECT id FROM coupons', '--json'])).stdout).toBe('[]\n');
   });
 
-  test('keeps all digits of stored JSON', async () => {
-    expect((await query(['SELECT data FROM users WHERE id = 1', '--format', 'jsonl'])).stdout).toBe(
-      '{"data":{"big":12345678901234567890}}\n',
-    );
-  });
-
   test.each(sample([[[]], [['-']]], 1))('reads the SQL from standard input: %o', async (args) => {
     expect((await query([...args, '--format', 'csv'], 'SELECT count(*) AS users\nFROM users;\n')).stdout).toBe(
       'users\n2\n',
@@ -111,24 +105,6 @@ test('Ctrl+C stops at once a query that never prints a row', async () => {
   expect(performance.now() - stopped).toBeLessThan(soonMs);
 });
 
-test('a query that exceeds its timeout ends with 2 and says what to do', async () => {
-  expect(await query([silent, '--timeout', '300ms'])).toEqual({
-    code: 2,
-    stdout: '',
-    stderr: expect.stringMatching(/took 300ms.*\n.*--timeout.*--explain/),
-  });
-  expect(await query(['SELECT 1', '--timeout', 'soon'])).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('It must be a duration such as 500ms, 30s or 10m'),
-  });
-});
-
-test('--explain shows the plan, and as JSON with --json', async () => {
-  const sql = 'SELECT count(*) FROM users WHERE balance > 1';
-  expect((await query([sql, '--explain'])).stdout).toContain('└─ SCAN users (reads every row)\n');
-  expect(JSON.parse((await query([sql, '--explain', '--json'])).stdout)).toMatchObject({ read_whole: ['users'] });
-});
-
 const counts = 'SELECT username, count(*) AS users FROM users GROUP BY 1 ORDER BY 1';
 
 describe('query --chart', () => {
@@ -153,10 +129,7 @@ describe('query --chart', () => {
     expect(readFileSync(join(folder, 'old.svg'), 'utf8')).toBe('old');
   });
 
-  test.each([
-    [['--chart', 'out.png'], '"out.png" does not end in .svg'],
-    [['--chart', 'out.svg', '--explain'], 'cannot be used with'],
-  ])('refuses %j', async (flags, message) => {
+  test.each([[['--chart', 'out.png'], '"out.png" does not end in .svg']])('refuses %j', async (flags, message) => {
     expect(await query([counts, ...flags])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
   });
 });
@@ -167,12 +140,6 @@ test('a table on a terminal cuts long text to fit, but not numbers', async () =>
   const [, , row = ''] = stdout.split('\n');
   expect(row).toMatch(/^1234567890123 {2}text .*… {2}more .*…$/);
   expect(row).toHaveLength(60);
-});
-
-test('a table without a terminal cuts nothing', async () => {
-  const sql = `SELECT '${'x'.repeat(300)}' AS a`;
-  const { stdout } = await runCli(['query', sql, '--db', mirror()], { folder: temporaryFolder() });
-  expect(stdout.split('\n')[2]).toBe('x'.repeat(300));
 });
 
 test('a query ends quietly if its reader is gone', async () => {

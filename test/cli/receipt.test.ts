@@ -3,12 +3,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { receiptOf } from '../../src/bulk/receipt.ts';
-import type { Journal } from '../../src/journal/port.ts';
-import { systemClock } from '../../src/model/time.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, csv } from '../support/bulk-cli.ts';
-import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 
 const hostile = '</script><script>alert(1)</script> & "Tom"';
 
@@ -151,40 +147,5 @@ describe('bulk receipt', () => {
     const own = await bulk(['receipt', batch, '-o', 'data/journal.db', '--force']);
     expect([own.code, own.stderr]).toEqual([2, expect.stringContaining("is one of admin-mirror's own files")]);
     expect((await bulk(['receipt', 'nothing'])).stderr).toMatch(/there is no batch nothing/);
-  });
-
-  test('reads rows only as its bytes are taken, so that no batch is held in memory', async () => {
-    const rows = 3_000;
-    const { journal } = await newJournal();
-    await journal.addBatch(
-      newBatch({ rows }),
-      Array.from({ length: rows }, (_, at) => newIntent(at + 2, at + 2)),
-    );
-    let taken = 0;
-    const counting: Journal = {
-      ...journal,
-      atOneMoment: (read) =>
-        journal.atOneMoment((frozen) =>
-          read({
-            ...frozen,
-            intents: async function* (...which) {
-              for await (const each of frozen.intents(...which)) {
-                taken += 1;
-                yield each;
-              }
-              return undefined;
-            },
-          }),
-        ),
-    };
-    const pieces = receiptOf(counting, { batch: 'one' }, { clock: systemClock });
-    let bytes = 0;
-    let atFirst = 0;
-    for await (const piece of pieces) {
-      if (bytes === 0) atFirst = taken;
-      bytes += piece.length;
-    }
-    expect(atFirst).toBeLessThan(rows / 5);
-    expect([taken, bytes > 200 * rows]).toEqual([rows, true]);
   });
 });

@@ -1,13 +1,10 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openSandbox } from '../../src/sandbox/sandbox.ts';
+import { describe, expect, test } from 'vitest';
 import { projectFolder } from '../support/documents.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
-import { sync } from '../support/mirror.ts';
-import { sandboxNow } from '../support/sandbox.ts';
-import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const header = [
   '-- title: Mine',
@@ -111,14 +108,6 @@ describe('export report:NAME', () => {
     expect(stderr).toMatch(/report top-balances is your own \(.*top-balances\.sql\) and replaces/);
   });
 
-  test('works next to a broken report, which says what is wrong', async () => {
-    const { run } = folderWith({ 'mine.sql': mine, 'broken.sql': mine.replace('-- title', '-- titel') });
-    expect((await run('export', 'report:mine', '--param', 'language=fr')).stdout).toBe('id\n3\n');
-    const { code, stderr } = await run('export', 'report:broken');
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/report broken cannot be run: line 1: the header knows no "titel"/);
-  });
-
   test.each([
     [['report:mine'], /needs the parameter "language": which\nGive it with --param language=…/],
     [['report:mine', '--param', 'langage=en'], /has no parameter "langage"\nDid you mean "language"\?/],
@@ -145,53 +134,6 @@ describe('export report:NAME', () => {
     expect(stderr).toMatch(
       /Add payments to the setting resources\.users\.include \(ADMIN_MIRROR_RESOURCES_USERS_INCLUDE\)/,
     );
-  });
-});
-
-describe('with related records of another shape', () => {
-  const folder = temporaryFolderNow();
-  const file = join(folder.path, 'mirror.db');
-  const run = (...args: string[]) => invoke(['export', ...args, '--db', file], { folder: folder.path });
-
-  beforeAll(async () => {
-    const sandbox = await openSandbox({ users: 3, packages: 2, emails: 0, coupons: 2, seed: 7, now: sandboxNow });
-    for (const id of [1, 2, 3]) {
-      sandbox.control.setRelated('users', id, 'payments', [
-        { status: 'unpaid', total: 5, created_at: '2026-03-01T00:00:00Z' },
-      ]);
-      sandbox.control.setRelated('users', id, 'orders', []);
-    }
-    await sync(sandbox, file, { includes: { users: ['payments', 'orders'], packages: [], emails: [] } });
-    await sync(sandbox, file, { includes: { users: ['payments'], packages: [], emails: [] } });
-    await sandbox.close();
-  });
-
-  afterAll(() => folder.remove());
-
-  test('a report warns of keys that were never seen, and computes the rest', async () => {
-    const { code, stdout, stderr } = await run('report:unpaid', '--columns', 'user_id,amount,created_at');
-    expect(code).toBe(0);
-    expect(stdout).toBe(
-      'user_id,amount,created_at\n' + [1, 2, 3].map((id) => `${id},,2026-03-01T00:00:00Z\n`).join(''),
-    );
-    expect(stderr).toBe(
-      'warning: no record in user_payments has "amount", "currency", "description", "order_id", "due_date": ' +
-        'what the report computes from it is empty or 0\n',
-    );
-    expect((await run('report:coupons-never-used')).stderr).toMatch(/no record in user_payments has "options\.coupon"/);
-  });
-
-  test('a report at an earlier time counts its days back from that time', async () => {
-    const asked = ['--as-of', '2026-03-11T12:00:00Z', '--param', 'from=1d', '--columns', 'day,emails'];
-    const { stdout, stderr } = await run('report:email-volume-by-day', ...asked);
-    expect([stdout, stderr]).toEqual(['day,emails\n2026-03-10,0\n2026-03-11,0\n', '']);
-  });
-
-  test('a report warns of tables that are empty or no longer updated', async () => {
-    const { code, stderr } = await run('report:inactive-users', '--param', 'days=1', '-o', 'out.csv', '--quiet');
-    expect(code).toBe(0);
-    expect(stderr).toMatch(/user_orders is no longer updated: resources\.users\.include does not name it\n/);
-    expect(stderr).toMatch(/user_orders holds no record/);
   });
 });
 

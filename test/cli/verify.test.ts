@@ -79,14 +79,6 @@ describe('verify', () => {
     expect(report.resources.coupons?.different).toEqual([{ id: 3, fields: ['notes', 'updated_at'] }]);
   });
 
-  test('compares only the named resources', async () => {
-    const { sandbox, verify } = await mirrored();
-    sandbox.control.remove('users', 9);
-    const { code, stdout } = await verify('coupons', 'packages', '--json', '--quiet');
-    expect(code).toBe(0);
-    expect(Object.keys((JSON.parse(stdout) as VerifyReport).resources)).toEqual(['coupons', 'packages']);
-  });
-
   test('ends with 5 if a part could not be compared, and says why', async () => {
     const { sandbox, verify } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'emails' });
@@ -95,20 +87,6 @@ describe('verify', () => {
     expect(stdout).toMatch(/\nemails {4}incomplete {2}90 in the mirror, not counted on the server/);
     expect(stdout).toMatch(/\n {2}not compared: .*403/);
     expect(stderr).toMatch(/^error: not everything could be compared: /m);
-  });
-
-  test('works while a sync holds the lock, and does not disturb it', { tags: 'full' }, async () => {
-    const { folder, file, sandbox, verify } = await mirrored();
-    sandbox.control.setBehaviour({ latency: 150 });
-    const child = startCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox) });
-    const ended = finished(child);
-    const watch = new SqliteDatabase(file, { readonly: true });
-    const locks = watch.prepare<[], number>('SELECT count(*) FROM mirror_locks').pluck();
-    while (locks.get() === 0 && child.exitCode === null) await new Promise(setImmediate);
-    expect(locks.get()).toBe(1);
-    watch.close();
-    expect((await verify('coupons', '--quiet')).code).toBe(0);
-    expect((await ended).code).toBe(0);
   });
 
   test('ends with 2 without a mirror or with a file that is not one, before any request', async () => {

@@ -96,7 +96,6 @@ describe('the reading process', () => {
   test('is stopped by its timeout, but not earlier', async () => {
     await expect(textOf(users(1), query(silent), { timeoutMs: 300 })).rejects.toMatchObject({
       message: expect.stringContaining('300ms'),
-      advice: expect.stringContaining('--timeout'),
       exitCode: 2,
     });
     expect(await textOf(users(1), query('SELECT 1 AS a'), { timeoutMs: 60_000 })).toBe('a\n1\n');

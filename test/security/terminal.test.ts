@@ -109,10 +109,7 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['people', 'list'],
     ['people', 'disable', hostile],
   ],
-  serve: [
-    ['serve', '--listen', hostile],
-    ['serve', '--behind-proxy', hostile],
-  ],
+  serve: [['serve', '--listen', hostile]],
   forget: [
     ['forget', hostile],
     ['forget', '2', '--dry-run'],
@@ -138,7 +135,7 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['query', `SELECT '${hostile}' AS "${hostile}"`, '--format', 'json'],
     ['query', 'SELECT * FROM user_orders_flat'],
     ['query', `SELECT ${hostile}`],
-    ['query', `SELECT "${hostile}" FROM users`, '--explain'],
+    ['query', `EXPLAIN QUERY PLAN SELECT "${hostile}" FROM users`],
   ],
   reports: [['reports'], ['reports', 'odd'], ['reports', hostile]],
   changes: [['changes'], ['changes', 'users', '--id', '1'], ['changes', '--since', hostile]],

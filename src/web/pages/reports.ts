@@ -160,7 +160,6 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     </label>
     <p class="fields">
       <button name="do" value="run">Run</button>
-      <button name="do" value="plan" class="quiet">Show its plan</button>
       <button name="do" value="picture" class="quiet">Draw it</button>
       ${selectTag(
         'For at most',
@@ -188,13 +187,7 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
   }
   const seconds = secondsIn(query);
   const chosen = { sql, limit: seconds === limits[0] ? null : seconds };
-  const doing = query.get('do');
-  if (doing === 'plan') {
-    const plan = await textOf(visit, ports, { kind: 'plan', sql, format: 'text' });
-    return html`<h2>Its plan</h2>
-      <pre class="code scroll" tabindex="0" role="region" aria-label="Plan">${plan}</pre>`;
-  }
-  if (doing === 'picture') {
+  if (query.get('do') === 'picture') {
     // Drawn once here, so that an error appears as text.
     await textOf(visit, ports, { kind: 'chart', what: { sql } });
     return pictureTag(link('/sql/picture', chosen), `The picture of: ${sql.slice(0, 300)}`);

@@ -15,7 +15,7 @@ import { acceptJournal, newestUnknownSend } from './journal-memory.ts';
 import { keyOwner } from './live-users.ts';
 import { type Money, moneyOf, moneyText } from '../model/money.ts';
 import { newBatchId } from './plan.ts';
-import { fingerprintOf, PlanHash, rowsDigest } from './plan-rows.ts';
+import { fingerprintOf, planHash, rowsDigest } from './plan-rows.ts';
 import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
 import { recordLateApplied } from './late.ts';
 import { underLock, updateBatchState } from './settle.ts';
@@ -104,15 +104,13 @@ async function adoptBatch(
   const rows = sorted.map((each, at) => adoptedRow(each, at + 2, clock.now()));
   const intents = rows.map(({ intent }) => intent);
   const server = { address: client.address, keyMark: client.keyMark, owner: await keyOwner(client, signal) };
-  const hash = new PlanHash({ action: balance.name, fileHash: null, server, undoOf: null });
-  for (const each of intents) hash.add(each);
   const added: NewBatch = {
     batch,
     action: balance.name,
     file: null,
     fileBytes: null,
     fileHash: null,
-    hash: hash.end(),
+    hash: planHash({ action: balance.name, fileHash: null, server, undoOf: null }, intents),
     rowsDigest: rowsDigest(intents),
     rows: rows.length,
     net: netOf(intents),

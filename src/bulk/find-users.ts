@@ -24,41 +24,16 @@ import { shown } from './sheet/rows.ts';
 import type { ReadRows } from './read-rows.ts';
 import { type KeyColumn, keyColumns, keyText, type UserKey } from './row-reader.ts';
 import type { Timestamp } from '../model/time.ts';
-import { inTurns } from '../model/turns.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 
 /** How many requests may be spent on confirming what the mirror knows. */
 const mostConfirmations = 200;
 
-/** Users by `keyText`. There may be a hundred thousand from the mirror, so these are kept as JSON. */
-export class Users {
-  readonly #found = new Map<string, Found>();
-  readonly #mirrored: Map<string, string>;
-
-  constructor(mirrored = new Map<string, string>()) {
-    this.#mirrored = mirrored;
-  }
-
-  get(text: string): Found | undefined {
-    const found = this.#found.get(text);
-    if (found !== undefined) return found;
-    const json = this.#mirrored.get(text);
-    return json === undefined ? undefined : (JSON.parse(json) as KnownUser);
-  }
-
-  set(text: string, user: Found): void {
-    this.#found.set(text, user);
-  }
-
-  delete(text: string): void {
-    this.#found.delete(text);
-    this.#mirrored.delete(text);
-  }
-}
+type Users = Map<string, Found>;
 
 export interface FoundUsers {
-  /** Has an entry for every key that was given. */
+  /** By `keyText`. Has an entry for every key that was given. */
   readonly users: Users;
   /** How many users are from the mirror and were not confirmed on the server. */
   readonly unconfirmed: number;
@@ -70,14 +45,13 @@ export type WantedKeys = Map<string, WantedKey>;
 /** A key has at most so many spellings, each of which takes a request, and names at most so many users. */
 const [mostSpellings, mostNamed] = [10, 10];
 
-/** Adds the key of a row. Returns whether another row has it already, in whatever spelling. */
-export function addKey(keys: WantedKeys, key: UserKey): boolean {
+/** Adds the key of a row, which other rows may have in another spelling. */
+export function addKey(keys: WantedKeys, key: UserKey): void {
   const text = keyText(key);
   const there = keys.get(text);
   const spellings = there?.spellings ?? [];
   if (!spellings.includes(key.value) && spellings.length < mostSpellings)
     keys.set(text, { ...(there ?? key), spellings: [...spellings, key.value] });
-  return there !== undefined;
 }
 
 /** @param urgent keys of users whose balance decides whether their row is sent; confirmed first */
@@ -87,10 +61,9 @@ export async function findUsers(
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const { mirrored, known } = await inMirror(directory, keys, live);
-  const users = new Users(mirrored);
-  const sure = [...mirrored.keys()];
-  const strangers = [...keys.keys()].filter((text) => !mirrored.has(text));
+  const { users, known } = inMirror(directory, keys, live);
+  const sure = [...users.keys()];
+  const strangers = [...keys.keys()].filter((text) => !users.has(text));
   const requestOne = async (text: string): Promise<void> => {
     const key = keys.get(text);
     const user = users.get(text);
@@ -164,33 +137,32 @@ export async function findTaken(
   live: LiveOptions,
 ): Promise<FoundUsers> {
   if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
-  const { mirrored, known } = await inMirror(directory, keys, live);
-  const users = new Users(mirrored);
+  const { users, known } = inMirror(directory, keys, live);
+  const unconfirmed = keys.size - users.size - known.size;
   for (const [text, ids] of known) users.set(text, ambiguous(keys.get(text) ?? { column: 'email', value: text }, ids));
-  return { users, unconfirmed: keys.size - mirrored.size - known.size };
+  return { users, unconfirmed };
 }
 
-/** `mirrored`: users of the mirror as JSON, by `keyText`. `known`: the ids of those who share a key, so that the server must decide. */
-async function inMirror(
+/** `users`: those of the mirror, by `keyText`. `known`: the ids of those who share a key, so that the server must decide. */
+function inMirror(
   directory: UserDirectory | null,
   keys: ReadonlyMap<string, WantedKey>,
-  { userFields, signal }: Pick<LiveOptions, 'userFields' | 'signal'>,
-): Promise<{ readonly mirrored: Map<string, string>; readonly known: Map<string, number[]> }> {
-  const mirrored = new Map<string, string>();
-  const ids = new Map<string, number[]>();
+  { userFields }: Pick<LiveOptions, 'userFields'>,
+): { readonly users: Users; readonly known: Map<string, number[]> } {
+  const users: Users = new Map();
+  const known = new Map<string, number[]>();
   const records = directory === null ? [] : recordsOf(directory, [...keys.values()], userFields);
-  for await (const { column, record } of inTurns(records, signal)) {
+  for (const { column, record } of records) {
     const user = knownUser(record, userFields);
     if (user === undefined) continue;
     const text = textOf(user, column);
-    const own = ids.get(text);
-    if (own === undefined) ids.set(text, [user.id]);
-    else if (own.length < mostNamed) own.push(user.id);
-    mirrored.set(text, JSON.stringify(user));
+    const other = users.get(text);
+    const ids = known.get(text) ?? (typeof other === 'object' ? [other.id] : []);
+    if (ids.length === 0) users.set(text, user);
+    else if (ids.length < mostNamed) known.set(text, [...ids, user.id]);
   }
-  const known = new Map([...ids].filter(([, several]) => several.length > 1));
-  for (const text of known.keys()) mirrored.delete(text);
-  return { mirrored, known };
+  for (const text of known.keys()) users.delete(text);
+  return { users, known };
 }
 
 function* recordsOf(directory: UserDirectory, keys: readonly UserKey[], fields: readonly string[]) {

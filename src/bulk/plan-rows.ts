@@ -1,70 +1,72 @@
 /**
  * Works out what each row would do, in the order of the file: before and after for each user, problems, notes, totals, and the hash
- * by which the plan is approved. Pure: the same rows and users give the same plan. Section "Writing" of docs/architecture.md.
+ * by which the plan is approved. The same rows and users give the same plan, except for the random tokens. Section "Writing" of docs/architecture.md.
  */
 import { createHash, hash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { ClaimedRow, NewIntent, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters, Preview } from './action.ts';
-import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../model/caps.ts';
 import { counted } from '../model/text.ts';
-import { inTurns } from '../model/turns.ts';
+import { Turns } from '../model/turns.ts';
 import { isAmbiguous } from './live-users.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
-import { mapRows, PackedRows, shown } from './sheet/rows.ts';
+import { shown } from './sheet/rows.ts';
 import { otherUser } from './sending.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
-
-/** A row as it will be stored, except for its token. */
-export type PlannedRow = Omit<NewIntent, 'token'>;
+import { newToken } from './token.ts';
 
 /** Users by `keyText`; a text says why there is no user. */
-type PlannedUsers = Pick<Users, 'get' | 'set' | 'delete'>;
+export type PlannedUsers = Map<string, KnownUser | string>;
 
 /** How many warnings of one kind are listed one by one. */
 export const mostWarnings = 50;
 
-interface PlanRun {
-  readonly signal: AbortSignal;
-  /** Keys that several rows have; undefined if unknown. */
-  readonly shared?: ReadonlySet<string> | undefined;
-  /** Every row is added to it. */
-  readonly hash?: PlanHash;
+export interface RowsPlan {
+  readonly rows: readonly NewIntent[];
+  readonly problems: readonly SheetProblem[];
+  /** Only the first ones; `warned` counts all. */
+  readonly warnings: readonly string[];
+  readonly warned: number;
+  readonly net: Money;
 }
 
-/** @param users changed as the rows would change them; a user that no later row names is deleted */
+/** @param users changed as the rows would change them */
 export async function planRows(
   action: Action,
   rows: Iterable<ReadRow>,
   users: PlannedUsers,
   caps: Pick<Caps, 'maxRow'>,
-  { signal, shared, hash }: PlanRun,
-) {
-  const planner = new Planner(action, users, caps, shared);
-  const planned = new PackedRows<PlannedRow>();
-  for await (const row of inTurns(rows, signal)) {
-    const result = planner.plan(row);
-    hash?.add(result);
-    planned.add(result);
+  signal: AbortSignal,
+): Promise<RowsPlan> {
+  const planner = new Planner(action, users, caps);
+  const planned: NewIntent[] = [];
+  const turns = new Turns();
+  for (const row of rows) {
+    if (turns.isDue()) await turns.take(signal);
+    planned.push(planner.plan(row));
   }
-  const { claimed, problems, net } = planner;
+  const { problems, net } = planner;
   const empty = planner.placeholders.warnings();
-  const [warnings, warned] = [[...empty, ...planner.warnings], empty.length + planner.warned];
   const sizes = sizeNotes(planner.changes);
-  const withSize = (each: PlannedRow): PlannedRow => {
+  for (const [at, each] of planned.entries()) {
     const more = sizes.get(each.row);
-    return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
+    if (more !== undefined) planned[at] = { ...each, notes: [...more, ...each.notes] };
+  }
+  return {
+    rows: planned,
+    problems,
+    warnings: [...empty, ...planner.warnings],
+    warned: empty.length + planner.warned,
+    net: moneyText(net),
   };
-  return { rows: mapRows(planned, withSize), claimed, problems, warnings, warned, net: moneyText(net) };
 }
 
 /** Plans one row after the other: a row finds its user as the earlier rows leave it. */
 class Planner {
-  readonly claimed: ClaimedRow[] = [];
   readonly problems: SheetProblem[] = [];
   /** Only the first ones; `warned` counts all. */
   readonly warnings: string[] = [];
@@ -75,19 +77,17 @@ class Planner {
   readonly #action: Action;
   readonly #users: PlannedUsers;
   readonly #caps: Pick<Caps, 'maxRow'>;
-  readonly #shared: ReadonlySet<string> | undefined;
   /** The first row with each fingerprint, and with each key of a new user. */
   readonly #firstRows = new Map<string, number>();
   readonly #newKeys = new Map<string, number>();
 
-  constructor(action: Action, users: PlannedUsers, caps: Pick<Caps, 'maxRow'>, shared?: ReadonlySet<string>) {
+  constructor(action: Action, users: PlannedUsers, caps: Pick<Caps, 'maxRow'>) {
     this.#action = action;
     this.#users = users;
     this.#caps = caps;
-    this.#shared = shared;
   }
 
-  plan(row: ReadRow): PlannedRow {
+  plan(row: ReadRow): NewIntent {
     const action = this.#action;
     const keys = row.problems.length === 0 ? (action.newKeys?.(row.parameters) ?? []) : [];
     const found = action.target === 'new' ? inTheWay(keys, this.#users) : userOf(row, this.#users);
@@ -118,8 +118,8 @@ class Planner {
     const subject = sound === null ? null : subjectOf(action, row.parameters, about);
     const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
     const notes = sound === null ? [] : [...this.#notesOf(row.row, sound, about, fingerprint), ...empty];
-    // `shared` does not count rows that cannot be read, so they must not release the user.
-    if (row.key !== null && row.problems.length === 0) this.#leave(keyText(row.key), sound);
+    // The next row that names the user finds it as this row leaves it.
+    if (row.key !== null && sound?.user) this.#users.set(keyText(row.key), sound.user);
     return {
       row: row.row,
       state: sound === null ? 'invalid' : 'planned',
@@ -127,6 +127,7 @@ class Planner {
       subject,
       user: about?.id ?? null,
       key: row.key === null || row.key.column === 'user_id' ? null : keyText(row.key),
+      token: sound === null ? null : newToken(),
       fingerprint,
       plannedEmail: about?.email ?? null,
       plannedUsername: about?.username ?? null,
@@ -141,7 +142,7 @@ class Planner {
 
   /** Returns the notes of a valid row, and adds the row to the totals. */
   #notesOf(row: number, sound: Preview, user: KnownUser | null, fingerprint: string | null): string[] {
-    const { before, after, change, warnings } = sound;
+    const { change, warnings } = sound;
     const notes = [...(user === null ? [] : userNotes(user)), ...warnings];
     for (const text of warnings) this.#warn(`row ${row}: ${text}`);
     if (change !== null) {
@@ -153,25 +154,11 @@ class Planner {
       this.#warn(`row ${row} does the same as row ${first}`);
       notes.push(`does the same as row ${first}`);
     } else if (fingerprint !== null) this.#firstRows.set(fingerprint, row);
-    this.claimed.push({
-      row,
-      user: user?.id ?? null,
-      fingerprint,
-      plannedBefore: before,
-      plannedAfter: after,
-      claimedAt: null,
-    });
     return notes;
   }
 
   #warn(text: string): void {
     if ((this.warned += 1) <= mostWarnings) this.warnings.push(text);
-  }
-
-  /** Keeps the user as the row leaves it for the next row that names it; releases it if there is none. */
-  #leave(key: string, sound: Preview | null): void {
-    if (this.#shared?.has(key) === false) this.#users.delete(key);
-    else if (sound?.user) this.#users.set(key, sound.user);
   }
 }
 
@@ -279,6 +266,15 @@ class Placeholders {
   }
 }
 
+/** What a claim of the rows would take. */
+export function claimableRows(rows: readonly NewIntent[]): ClaimedRow[] {
+  return rows.flatMap(({ state, row, user, fingerprint, plannedBefore, plannedAfter }) =>
+    state === 'planned' ? { row, user, fingerprint, plannedBefore, plannedAfter, claimedAt: null } : [],
+  );
+}
+
+type PlannedContent = Pick<NewIntent, 'row' | 'state' | 'subject' | 'parameters' | 'plannedBefore' | 'plannedAfter'>;
+
 interface Approved {
   readonly action: string;
   readonly fileHash: string | null;
@@ -286,22 +282,14 @@ interface Approved {
   readonly undoOf: string | null;
 }
 
-/** The hash by which a plan is approved. */
-export class PlanHash {
-  readonly #digest = createHash('sha256');
-
-  constructor({ action, fileHash, server, undoOf }: Approved) {
-    this.#digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
+/** The hash by which a plan is approved. The rows are in the order of the file. */
+export function planHash({ action, fileHash, server, undoOf }: Approved, rows: Iterable<PlannedContent>): string {
+  const digest = createHash('sha256');
+  digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
+  for (const { row, state, subject, parameters, plannedBefore, plannedAfter } of rows) {
+    digest.update(JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]));
   }
-
-  /** Must be called in the order of the file. */
-  add({ row, state, subject, parameters, plannedBefore, plannedAfter }: PlannedRow): void {
-    this.#digest.update(JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]));
-  }
-
-  end(): string {
-    return this.#digest.digest('hex');
-  }
+  return digest.digest('hex');
 }
 
 /** The same for two batches with the same rows, whatever their order and file. */

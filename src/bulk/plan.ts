@@ -11,20 +11,11 @@ import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, terms
 import { type Caps, noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice, rowsCapProblem } from '../model/caps.ts';
-import {
-  addKey,
-  findTaken,
-  findUsers,
-  type FoundUsers,
-  type UserDirectory,
-  Users,
-  type WantedKeys,
-} from './find-users.ts';
+import { addKey, findTaken, findUsers, type FoundUsers, type UserDirectory, type WantedKeys } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
-import { mostWarnings, notedFields, PlanHash, type PlannedRow, planRows, rowsDigest } from './plan-rows.ts';
+import { claimableRows, mostWarnings, notedFields, planHash, planRows, rowsDigest } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText } from './row-reader.ts';
-import { drained, mapRows, type Rows } from './sheet/rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
 
@@ -49,7 +40,7 @@ interface PlanSource {
   readonly again: Again;
 }
 
-/** Rows, their action and their source. The rows can be planned only once: planning releases them. */
+/** Rows, their action and their source. */
 export interface Plannable {
   readonly action: Action;
   readonly rows: ReadRows;
@@ -64,16 +55,23 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
   return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
 }
 
+/** A plan that is not stored yet. */
+export interface PreparedPlan {
+  readonly batch: NewBatch;
+  readonly rows: readonly NewIntent[];
+}
+
 /** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, if the batch must not be sent. */
 export async function planBatch(ports: PlanPorts, wanted: Plannable, name?: string): Promise<Batch> {
   const { batch, rows } = await preparePlan(ports, wanted, name);
-  return storePlan(ports.journal, { batch, rows: inTurns(rows, ports.signal) });
+  return storePlan(ports.journal, batch, inTurns(rows, ports.signal));
 }
 
 /** Stores a prepared plan in the name of the journal's actor. */
 export async function storePlan(
   journal: Pick<Journal, 'addBatch' | 'batch'>,
-  { batch, rows }: { readonly batch: NewBatch; readonly rows: Iterable<NewIntent> | AsyncIterable<NewIntent> },
+  batch: NewBatch,
+  rows: Iterable<NewIntent> | AsyncIterable<NewIntent>,
 ): Promise<Batch> {
   await journal.addBatch(batch, rows);
   const stored = await journal.batch(batch.batch);
@@ -86,31 +84,31 @@ export async function preparePlan(
   ports: PreparePorts,
   { action, rows: read, source }: Plannable,
   batch = newBatchId(ports.clock),
-) {
+): Promise<PreparedPlan> {
   const { journal, client, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
   checkRowCount(read, caps);
   const owner = await keyOwner(client, ports.signal);
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
   const fileHash = source.file?.hash ?? null;
-  const hash = new PlanHash({ action: action.name, fileHash, server, undoOf: source.undoOf });
-  const { plan, unconfirmed } = await plannedRows(ports, action, read, source, hash);
-  const { claimed: rows } = plan;
-  const digest = rowsDigest(rows);
-  const tooMuch = batchCapProblem(rows, [], caps);
+  const { plan, unconfirmed } = await plannedRows(ports, action, read, source, caps);
+  const { rows } = plan;
+  const claimed = claimableRows(rows);
+  const digest = rowsDigest(claimed);
+  const tooMuch = batchCapProblem(claimed, [], caps);
   if (tooMuch !== null) throw notPlanned(tooMuch);
   const view = await journal.claimView(
     { batch, fileHash, rowsDigest: digest },
-    rows,
+    claimed,
     termsOf(rules, earlierClock(ports)),
   );
   checkNotRepeated(view, { fileHash, undoOf: source.undoOf }, source.again);
   // Only a warning: what is left of the day's limit is decided when the batch is sent.
-  const today = batchCapProblem(rows, view.claimedToday, caps);
+  const today = batchCapProblem(claimed, view.claimedToday, caps);
   const warnings = [
     ...read.notes,
     ...bounded(plan.warnings, plan.warned),
-    ...(await unsettledWarning(ports, action, plan.rows)),
+    ...(await unsettledWarning(ports, action, rows)),
     ...unconfirmedWarning(unconfirmed, action, ports.directory),
     ...(today === null ? [] : [today]),
     ...bounded(repeatLines(view)),
@@ -122,9 +120,9 @@ export async function preparePlan(
       file: source.file?.name ?? null,
       fileBytes: source.file?.bytes ?? null,
       fileHash,
-      hash: hash.end(),
+      hash: planHash({ action: action.name, fileHash, server, undoOf: source.undoOf }, rows),
       rowsDigest: digest,
-      rows: plan.rows.length,
+      rows: rows.length,
       net: plan.net,
       columns: read.columns,
       problems: [...read.problems, ...apartFrom(read.problems, plan.problems)],
@@ -133,8 +131,14 @@ export async function preparePlan(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    rows: intentsOf(drained(plan.rows)),
+    rows,
   };
+}
+
+/** A function of its own, so that the users are released before the rows are stored: there may be a hundred thousand of both. */
+async function plannedRows(ports: PreparePorts, action: Action, read: ReadRows, { again }: PlanSource, caps: Caps) {
+  const { users, unconfirmed } = await usersOf(ports, action, read);
+  return { plan: await planRows(action, plannableRows(read, again), users, caps, ports.signal), unconfirmed };
 }
 
 /** Throws a UsageError if there are no rows, or too many. Called before any user is looked up. */
@@ -148,29 +152,19 @@ function notPlanned(problem: string): UsageError {
   return new UsageError(`${problem}; nothing was planned`, { advice: capAdvice });
 }
 
-/** A function of its own, so that the users are released before the rows are stored: there may be a hundred thousand of both. */
-async function plannedRows(
-  ports: PreparePorts,
-  action: Action,
-  read: ReadRows,
-  { again, undoOf }: PlanSource,
-  hash: PlanHash,
-) {
-  const { users, unconfirmed, shared } = await usersOf(ports, action, read);
-  const rows = again.reason === null ? notSentAlready(read) : read.rows;
-  const caps = undoOf === null ? ports.rules.caps : noCaps;
-  const readable = read.problems.length === 0 ? rows : spoilt(read);
-  const run = { signal: ports.signal, shared, hash };
-  return { plan: await planRows(action, drained(readable), users, caps, run), unconfirmed };
+/** The rows, of which those that must not be planned as they are have a problem. */
+function plannableRows(read: ReadRows, again: Again): readonly ReadRow[] {
+  if (read.problems.length > 0) return spoilt(read);
+  return again.reason === null ? notSentAlready(read) : read.rows;
 }
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
 
 /** Refuses the rows that a result file marks as sent. */
-function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
+function notSentAlready({ columns, rows }: ReadRows): readonly ReadRow[] {
   const at = columns.findIndex((name) => name.toLowerCase() === '_state');
   if (at === -1) return rows;
-  return mapRows(rows, (row) => {
+  return rows.map((row) => {
     const state = row.cells[at]?.trim().toLowerCase() ?? '';
     if (!sentStates.has(state)) return row;
     const problem = `the file says that this row is ${state}: it was sent. Take it out, or send it again with \`--again --reason "…"\``;
@@ -179,10 +173,10 @@ function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
 }
 
 /** If something is wrong with the file as a whole, none of its rows can be relied on. */
-function spoilt({ rows, problems }: ReadRows): Rows<ReadRow> {
+function spoilt({ rows, problems }: ReadRows): readonly ReadRow[] {
   const [first] = problems;
   const problem = `the file was not read: ${first?.problem ?? ''}`;
-  return mapRows(rows, (row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
+  return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
 }
 
 /** Each invalid row is named; one that a problem of the file names is not named again. */
@@ -191,34 +185,23 @@ function apartFrom(ofFile: readonly SheetProblem[], ofRows: readonly SheetProble
   return ofRows.filter(({ row }) => !named.has(row));
 }
 
-function* intentsOf(rows: Iterable<PlannedRow>): Iterable<NewIntent> {
-  for (const row of rows) yield { ...row, token: row.state === 'planned' ? newToken() : null };
-}
-
-/** `shared`: keys that several rows have; undefined if unknown. */
-async function usersOf(
-  ports: PreparePorts,
-  action: Action,
-  read: ReadRows,
-): Promise<FoundUsers & { readonly shared?: ReadonlySet<string> }> {
-  if (read.problems.length > 0) return { users: new Users(), unconfirmed: 0 };
+async function usersOf(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
+  if (read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
   if (action.target === 'new') return takenKeys(ports, action, read);
   const keys: WantedKeys = new Map();
-  const [urgent, shared] = [new Set<string>(), new Set<string>()];
-  for await (const { key, problems, parameters } of inTurns(read.rows, ports.signal)) {
+  const urgent = new Set<string>();
+  for (const { key, problems, parameters } of read.rows) {
     if (key === null || problems.length > 0) continue;
-    const text = keyText(key);
-    if (addKey(keys, key)) shared.add(text);
+    addKey(keys, key);
     // Such a row is not sent if the balance is not the one of the plan, so an outdated mirror would make the plan useless.
-    if (parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string') urgent.add(text);
+    if (parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string') urgent.add(keyText(key));
   }
-  const live = { ...ports, userFields: [...action.userFields, ...notedFields] };
-  return { ...(await findUsers(keys, urgent, ports.directory, live)), shared };
+  return findUsers(keys, urgent, ports.directory, { ...ports, userFields: [...action.userFields, ...notedFields] });
 }
 
 async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
   const keys: WantedKeys = new Map();
-  for await (const { problems, parameters } of inTurns(read.rows, ports.signal)) {
+  for (const { problems, parameters } of read.rows) {
     if (problems.length > 0) continue;
     for (const key of action.newKeys?.(parameters) ?? []) addKey(keys, key);
   }
@@ -226,10 +209,8 @@ async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): P
 }
 
 /** Looks at one user to tell whether lost responses can be settled on this server without a person. */
-async function unsettledWarning(ports: PreparePorts, action: Action, rows: Iterable<PlannedRow>): Promise<string[]> {
-  const first = Iterator.from(rows).find(
-    ({ state, user }) => state === 'planned' && (user !== null || action.target === 'new'),
-  );
+async function unsettledWarning(ports: PreparePorts, action: Action, rows: readonly NewIntent[]): Promise<string[]> {
+  const first = rows.find(({ state, user }) => state === 'planned' && (user !== null || action.target === 'new'));
   if (first === undefined || first.parameters === null) return [];
   const target = { user: first.user, parameters: first.parameters, token: newToken() };
   const warning = action.unsettled(await action.look(ports.client, target, ports.signal));

@@ -19,7 +19,7 @@ import {
 } from './row-reader.ts';
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
-import { mapRows, type Rows, shown, textCell } from './sheet/rows.ts';
+import { shown, textCell } from './sheet/rows.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { unguardedText } from '../model/spreadsheet.ts';
 
@@ -39,14 +39,16 @@ export interface ReadRow {
 
 export interface ReadRows {
   readonly columns: readonly string[];
-  /** Each iteration reads them again. */
-  readonly rows: Rows<ReadRow>;
+  readonly rows: readonly ReadRow[];
   /** Problems of the file as a whole: if there is one, no row counts as valid. */
   readonly problems: readonly SheetProblem[];
   readonly notes: readonly string[];
   /** Which decimal mark the file uses, for a person to decide. Until then it is one of the problems. */
   readonly question?: MarkQuestion;
 }
+
+/** Shared by all rows without problems: there may be a hundred thousand. */
+const none: readonly SheetProblem[] = [];
 
 /** Reads every row. Whatever is wrong with a cell becomes a problem; nothing is thrown for it. */
 export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
@@ -75,19 +77,19 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const cellProblems = Map.groupBy(unreadApart, ({ row }) => row);
   const hidden = sheet.columns.map(namesPassword);
   const isOurs = ours.includes('_row') && ours.length > 1;
-  const given = isOurs ? mapRows(sheet.rows, withoutGuards) : sheet.rows;
-  const rows = mapRows(given, (row): ReadRow => {
+  const given = isOurs ? sheet.rows.map(withoutGuards) : sheet.rows;
+  const rows = given.map((row): ReadRow => {
     const reader = new RowReader(row, index, options);
     const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
     // If the columns are wrong, the rows cannot be read.
     const parameters = problems.length === 0 ? action.readRow(reader) : {};
-    const found = problems.length === 0 ? [...(cellProblems.get(row.row) ?? []), ...reader.problems] : [];
+    const found = problems.length > 0 ? none : [...(cellProblems.get(row.row) ?? none), ...reader.problems];
     return {
       row: row.row,
       cells: row.cells.map(({ raw }, at) => (hidden[at] === true && raw !== '' ? '****' : raw)),
       key,
       parameters,
-      problems: withoutEchoes(found),
+      problems: found.length === 0 ? none : withoutEchoes(found),
       undoOfRow: null,
     };
   });

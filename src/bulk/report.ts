@@ -13,9 +13,14 @@ export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 type SummaryJournal = Pick<Journal, 'tally' | 'lockOwner' | 'approval' | 'wasDiscarded'>;
 type ReportJournal = SummaryJournal & Pick<Journal, 'changes'>;
 
-export async function reportOf(journal: ReportJournal, batch: Batch) {
+/** @param changes the valid rows of the batch; as the journal has them if left out */
+export async function reportOf(
+  journal: ReportJournal,
+  batch: Batch,
+  changes: Iterable<RowChange> | AsyncIterable<RowChange> = journal.changes(batch.batch),
+) {
   const { problems, warnings, approval, ...summary } = await summaryOf(journal, batch);
-  return { ...summary, ...(await totalsOf(journal.changes(batch.batch))), problems, warnings, approval };
+  return { ...summary, ...(await totalsOf(changes)), problems, warnings, approval };
 }
 
 /** What can be said without reading every row: for lists, and for callers that look every second. */
@@ -50,7 +55,7 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
   };
 }
 
-async function totalsOf(rows: AsyncIterable<RowChange>) {
+async function totalsOf(rows: Iterable<RowChange> | AsyncIterable<RowChange>) {
   const zero = new Big(0);
   let [gross, appliedNet, appliedGross] = [zero, zero, zero];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];

@@ -3,7 +3,7 @@
  * terminal, to `--json` and to a sheet.
  */
 import { Big } from 'big.js';
-import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
+import type { Batch, Intent, Journal, NewIntent, RowChange, RowView } from '../journal/port.ts';
 import { changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/spreadsheet.ts';
 
@@ -61,10 +61,35 @@ export function parameterWords(parameters: Readonly<Record<string, unknown>>): s
   return text.length > longestWords ? `${text.slice(0, longestWords - 1)}…` : text;
 }
 
+/** The rows of a batch in the order of the file: those that were just planned, or what the journal has of them now. */
+export interface BatchRows {
+  readonly all: () => Iterable<RowView> | AsyncIterable<RowView>;
+  /** Those with notes. */
+  readonly noted: () => Iterable<RowView> | AsyncIterable<RowView>;
+}
+
+export function rowsInJournal(journal: Pick<Journal, 'views'>, { batch }: Pick<Batch, 'batch'>): BatchRows {
+  return { all: () => journal.views(batch), noted: () => journal.views(batch, true) };
+}
+
+/** Also for the totals of a report. */
+export function plannedRows(rows: readonly NewIntent[]): BatchRows & { readonly changes: Iterable<RowChange> } {
+  const unsent = { before: null, after: null, discrepancy: null };
+  // One by one: there may be a hundred thousand.
+  function* those(isMeant: (row: NewIntent) => boolean): Generator<RowView & RowChange> {
+    for (const row of rows) if (isMeant(row)) yield { ...row, ...unsent };
+  }
+  return {
+    all: () => those(() => true),
+    noted: () => those(({ notes }) => notes.length > 0),
+    changes: those(({ state }) => state !== 'invalid'),
+  };
+}
+
 /** Rows with notes, the largest changes first. */
-export async function notedRows(journal: Pick<Journal, 'views'>, batch: string): Promise<ReviewRow[]> {
+export async function notedRows({ noted }: Pick<BatchRows, 'noted'>): Promise<ReviewRow[]> {
   const sized: { readonly row: ReviewRow; readonly size: Big }[] = [];
-  for await (const intent of journal.views(batch, true)) {
+  for await (const intent of noted()) {
     const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? new Big(0);
     sized.push({ row: reviewRow(intent), size });
   }
@@ -116,7 +141,7 @@ export function reviewTable(journal: Pick<Journal, 'intent' | 'intents' | 'views
     return [each.row, each.notes.join('; '), ...user, ...said, ...ownCells(intent.cells, columns)];
   };
   async function* rows(): AsyncGenerator<TableCell[]> {
-    for (const { row } of await notedRows(journal, batch)) {
+    for (const { row } of await notedRows(rowsInJournal(journal, { batch }))) {
       const intent = await journal.intent(batch, row);
       if (intent !== undefined) yield cells(intent);
     }

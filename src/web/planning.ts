@@ -164,7 +164,7 @@ export class Planning {
       const { settings, clock } = this.#surroundings;
       return await withReleases(async (releases) =>
         // Uses a separate connection, because storing many rows would block the shared one.
-        storePlan(await openJournal(settings, actor, clock, releases), { batch, rows: rowsIn(parts) }),
+        storePlan(await openJournal(settings, actor, clock, releases), batch, rowsIn(parts)),
       );
     } finally {
       await parts.return(undefined);

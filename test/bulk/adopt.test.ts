@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { adopt, checkSettled } from '../../src/bulk/adopt.ts';
 import type { Finding } from '../../src/bulk/differences.ts';
-import { PlanHash } from '../../src/bulk/plan-rows.ts';
+import { planHash } from '../../src/bulk/plan-rows.ts';
 import { summaryOf } from '../../src/bulk/report.ts';
 import type { IntentState } from '../../src/journal/port.ts';
 import { hourMs, minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
@@ -103,11 +103,8 @@ describe('marks that the journal does not know', () => {
       undoOf: null,
     });
     const rows = await intents(batch);
-    const hash = new PlanHash({ action: 'balance', fileHash: null, server, undoOf: null });
-    for (const each of rows) {
-      hash.add({ ...each, state: 'planned' });
-    }
-    expect(stored?.hash).toBe(hash.end());
+    const asPlanned = rows.map((each) => ({ ...each, state: 'planned' as const }));
+    expect(stored?.hash).toBe(planHash({ action: 'balance', fileHash: null, server, undoOf: null }, asPlanned));
     expect(rows.map(({ row, user, plannedAfter, sentAt }) => [row, user, plannedAfter, sentAt])).toEqual([
       [2, 5, null, at(0)],
       [3, 9, '15.00', at(0)],

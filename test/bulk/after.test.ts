@@ -127,7 +127,7 @@ describe('results', () => {
       server: sandbox.url,
     });
     expect(manifest.files.reduce((sum, each) => sum + each.rows, 0)).toBe(6);
-    for (const { name, bytes, sha256 } of manifest.files) {
+    for (const { file: name, bytes, sha256 } of manifest.files) {
       expect(Buffer.byteLength(file(name))).toBe(bytes);
       expect(createHash('sha256').update(file(name)).digest('hex')).toBe(sha256);
     }

@@ -34,7 +34,7 @@ describe('Ctrl+C stops', () => {
       planned = index;
       return { ...row, row: index + 2 };
     });
-    const planning = planRows(balance, all, new Map(), { maxRow: undefined }, { signal: interrupted() });
+    const planning = planRows(balance, all, new Map(), { maxRow: undefined }, interrupted());
     await expect(planning).rejects.toBeInstanceOf(InterruptedError);
     expect(planned).toBeGreaterThan(0);
   });

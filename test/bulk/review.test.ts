@@ -1,6 +1,14 @@
 /** A batch as a person reviews it: row by row, those with notes first. */
 import { describe, expect, test } from 'vitest';
-import { notedRows, ownCells, parameterWords, reviewRow, reviewTable, wrongTable } from '../../src/bulk/review.ts';
+import {
+  notedRows,
+  rowsInJournal,
+  ownCells,
+  parameterWords,
+  reviewRow,
+  reviewTable,
+  wrongTable,
+} from '../../src/bulk/review.ts';
 import type { Batch, Intent, NewIntent } from '../../src/journal/port.ts';
 import type { Table } from '../../src/model/spreadsheet.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -72,11 +80,15 @@ describe('a plan', () => {
 
   test('lists the rows with notes by the size of their change, the largest first, otherwise in order', async () => {
     const { journal } = await batchWith(...rows);
-    expect((await notedRows(journal, 'one')).map(({ row: number }) => number)).toEqual([4, 5, 3, 6]);
+    expect((await notedRows(rowsInJournal(journal, { batch: 'one' }))).map(({ row: number }) => number)).toEqual([
+      4, 5, 3, 6,
+    ]);
     // Rows without an amount come last.
     const words = { notes, plannedAfter: 'words' };
     const { journal: other } = await batchWith(row(2, words), row(3, { notes }), row(4, words), row(5, { notes }));
-    expect((await notedRows(other, 'one')).map(({ row: number }) => number)).toEqual([3, 5, 2, 4]);
+    expect((await notedRows(rowsInJournal(other, { batch: 'one' }))).map(({ row: number }) => number)).toEqual([
+      3, 5, 2, 4,
+    ]);
   });
 
   test('as a sheet has the rows with notes on top, and the others below', async () => {

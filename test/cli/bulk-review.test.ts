@@ -187,20 +187,4 @@ describe('Results', () => {
       ]);
     },
   );
-
-  test('in another format replace files that nobody has changed', async () => {
-    const { sandbox, bulk, file, folder } = await world();
-    const run = await bulk(['run', 'balance', file([[newUser(sandbox, 10), 'add', '2.50', 'x']]), '--yes', '--json']);
-    const results = (format: string) => bulk(['results', run.json().batch, '-o', 'out', '--format', format]);
-    await results('csv');
-    writeFileSync(join(folder, 'out/unknown.csv'), 'mine');
-    await results('xlsx');
-    const names = ['applied', 'rejected', 'unknown', 'unprocessed'];
-    expect(readdirSync(join(folder, 'out')).sort()).toEqual(
-      [...names.map((name) => `${name}.xlsx`), 'manifest.json', 'unknown.csv'].sort(),
-    );
-    const refused = await results('csv');
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('unknown.csv')]);
-    expect(readFileSync(join(folder, 'out/unknown.csv'), 'utf8')).toBe('mine');
-  });
 });

@@ -155,23 +155,20 @@ describe('Results', () => {
     expect([text('unprocessed.csv'), text('notes.txt')]).toEqual([before, 'mine']);
   });
 
-  test.each(['applied.csv', 'unprocessed.csv', 'manifest.json'])(
-    'do not replace %s if it was changed',
-    async (name) => {
-      const { results, path, text } = await written();
-      const changed = text(name).replace(/,|"rows": 1/, (each) => (each === ',' ? ', ' : '"rows": 2'));
-      writeFileSync(path(name), changed);
-      const others = ['applied.csv', 'manifest.json'].filter((each) => each !== name).map(text);
-      const { code, stderr } = await results();
-      expect(code).toBe(2);
-      expect(stderr).toContain(name);
-      expect(stderr).toContain('nothing was written\nName another folder with -o, or replace');
-      expect(text(name)).toBe(changed);
-      expect(['applied.csv', 'manifest.json'].filter((each) => each !== name).map(text)).toEqual(others);
-      expect((await results('--force')).code).toBe(0);
-      expect(text(name)).not.toBe(changed);
-    },
-  );
+  test.each(['applied.csv', 'unprocessed.csv'])('do not replace %s if it was changed', async (name) => {
+    const { results, path, text } = await written();
+    const changed = text(name).replace(',', ', ');
+    writeFileSync(path(name), changed);
+    const others = ['applied.csv', 'manifest.json'].filter((each) => each !== name).map(text);
+    const { code, stderr } = await results();
+    expect(code).toBe(2);
+    expect(stderr).toContain(name);
+    expect(stderr).toContain('nothing was written\nName another folder with -o, or replace');
+    expect(text(name)).toBe(changed);
+    expect(['applied.csv', 'manifest.json'].filter((each) => each !== name).map(text)).toEqual(others);
+    expect((await results('--force')).code).toBe(0);
+    expect(text(name)).not.toBe(changed);
+  });
 });
 
 describe('words that programs write for an empty cell', () => {

@@ -248,7 +248,7 @@ describe('a finance clerk', () => {
     expect(made(sandbox)).toBe(3);
     const manifest = (await (await clerk.get(`${place}/results/manifest.json`)).json()) as Manifest;
     expect(manifest).toMatchObject({ counts: { applied: 3 }, applied_net: '9.00', sent_by: [{ account: 'carla' }] });
-    for (const { name, sha256, bytes } of manifest.files) {
+    for (const { file: name, sha256, bytes } of manifest.files) {
       const file = Buffer.from(await (await clerk.get(`${place}/results/${name}`)).arrayBuffer());
       expect([name, file.length, createHash('sha256').update(file).digest('hex')]).toEqual([name, bytes, sha256]);
     }

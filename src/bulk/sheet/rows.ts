@@ -1,9 +1,9 @@
-/** Builds the rows of a sheet, one after the other, keeps many rows in little memory, and decodes text files. */
-import { Buffer, isUtf8 } from 'node:buffer';
+/** Builds the rows of a sheet, one after the other, and decodes text files. */
+import { type Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { counted, trimmed, trimmedRange } from '../../model/text.ts';
 import { type Budget, limits, refusal } from './limits.ts';
-import type { CellKind, Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
+import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
 
 /** What the reader of a format returns. `readSheet` adds name, size and hash of the file. */
 export type SheetContent = Omit<Sheet, 'file' | 'bytes' | 'hash' | 'format'>;
@@ -13,25 +13,11 @@ export function columnLetters(at: number): string {
   return (at >= 26 ? columnLetters(Math.floor(at / 26) - 1) : '') + String.fromCharCode(65 + (at % 26));
 }
 
-/** A cell in as few characters of JSON as possible: nearly all cells are just text. */
-type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
-
-function packedCell({ text, raw, kind }: SheetCell): PackedCell {
-  const isPlain = text === raw && kind === (text === '' ? 'empty' : 'text');
-  return isPlain ? text : [text, raw, kind];
-}
-
-function cellOf(cell: PackedCell): SheetCell {
-  if (cell === '') return emptyCell;
-  if (typeof cell === 'string') return { text: cell, raw: cell, kind: 'text' };
-  const [text, raw, kind] = cell;
-  return { text, raw, kind };
-}
-
 export class SheetRows {
   readonly #columns: readonly string[];
   readonly #budget: Budget;
-  readonly #rows = new PackedRows<{ readonly row: number; readonly cells: readonly PackedCell[] }>();
+  /** The rows so far. */
+  readonly rows: SheetRow[] = [];
   readonly #problems: SheetProblem[] = [];
   #blank = 0;
   #blankAtEnd = 0;
@@ -69,17 +55,12 @@ export class SheetRows {
       } else if (cell.kind === 'error') this.addProblem(row, this.#columns[at] || null, errorReason(cell));
       if (hadUnseen(cell)) this.#noteUnseen(row, at);
     }
-    this.#rows.add({ row, cells: Array.from({ length: width }, (_, at) => packedCell(cells[at] ?? emptyCell)) });
+    this.rows.push({ row, cells: Array.from({ length: width }, (_, at) => cells[at] ?? emptyCell) });
   }
 
   #noteUnseen(row: number, at: number): void {
     this.#unseen += 1;
     if (this.#unseen === 1) this.#firstUnseen = `row ${row}, column ${shown(this.#columns[at] || columnLetters(at))}`;
-  }
-
-  /** Yields the rows so far. */
-  *written(): Generator<SheetRow> {
-    for (const { row, cells } of this.#rows) yield { row, cells: cells.map(cellOf) };
   }
 
   /** Returns the sheet, with notes on trimmed cells and blank rows added. */
@@ -94,8 +75,7 @@ export class SheetRows {
     if (this.#blank > 0) notes.push(`${counted(this.#blank, 'blank row')} between others`);
     const { delimiter, sheet } = source;
     const columns = this.#columns;
-    const rows = mapRows(this.#rows, ({ row, cells }): SheetRow => ({ row, cells: cells.map(cellOf) }));
-    return { delimiter, sheet, columns, rows, blankRows: this.#blank, notes, problems: this.#problems };
+    return { delimiter, sheet, columns, rows: this.rows, blankRows: this.#blank, notes, problems: this.#problems };
   }
 }
 
@@ -214,73 +194,4 @@ export function shown(text: string): string {
   const characters = Array.from(text.slice(0, 2 * (longest + 1)));
   const part = characters.length > longest ? `${characters.slice(0, longest).join('')}…` : text;
   return `"${part.replace(unseen, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`)}"`;
-}
-
-/** Rows that can be read several times. An array is one, too. */
-export interface Rows<T> extends Iterable<T> {
-  readonly length: number;
-  /** Reads the rows for the last time, and releases each once it was read. */
-  drain?(): Iterable<T>;
-}
-
-/** The rows, each changed whenever it is read. Nothing is kept. */
-export function mapRows<T, U>(rows: Rows<T>, change: (row: T) => U): Rows<U> {
-  function* changed(from: Iterable<T>): Generator<U, undefined> {
-    for (const row of from) yield change(row);
-  }
-  return {
-    length: rows.length,
-    [Symbol.iterator]: () => changed(rows),
-    drain: () => changed(drained(rows)),
-  };
-}
-
-/** Reads the rows for the last time, and releases them if they can be released. */
-export function drained<T>(rows: Rows<T>): Iterable<T> {
-  return rows.drain?.() ?? rows;
-}
-
-/** Rows in a chunk: few enough that a parsed chunk is garbage before the collector moves it to the old generation. */
-const chunkRows = 100;
-
-/**
- * Keeps plain rows, all with the same members, as JSON outside the heap. As objects they would take ten times as much memory, and
- * the collector lets the heap grow by another half before it collects.
- */
-export class PackedRows<T extends object> implements Rows<T> {
-  #names: readonly string[] = [];
-  readonly #chunks: Buffer[] = [];
-  #last: unknown[][] = [];
-
-  get length(): number {
-    return this.#chunks.length * chunkRows + this.#last.length;
-  }
-
-  add(row: T): void {
-    if (this.length === 0) this.#names = Object.keys(row);
-    if (this.#last.push(Object.values(row)) < chunkRows) return;
-    this.#chunks.push(Buffer.from(JSON.stringify(this.#last)));
-    this.#last = [];
-  }
-
-  *[Symbol.iterator](): Generator<T, undefined> {
-    for (const chunk of this.#chunks) {
-      for (const values of JSON.parse(chunk.toString()) as unknown[][]) yield this.#rowOf(values);
-    }
-    for (const values of this.#last) yield this.#rowOf(values);
-  }
-
-  *drain(): Generator<T, undefined> {
-    for (let chunk = this.#chunks.shift(); chunk !== undefined; chunk = this.#chunks.shift()) {
-      const rows = JSON.parse(chunk.toString()) as unknown[][];
-      for (const values of rows) yield this.#rowOf(values);
-    }
-    for (const values of this.#last.splice(0)) yield this.#rowOf(values);
-  }
-
-  #rowOf(values: readonly unknown[]): T {
-    const row: Record<string, unknown> = {};
-    for (const [at, name] of this.#names.entries()) row[name] = values[at];
-    return row as T;
-  }
 }

@@ -7,7 +7,7 @@ import { UsageError } from '../../model/errors.ts';
 import { explainFileError, readRegularFile, UnfitFile } from '../../model/files.ts';
 import { readDelimited, readJsonl } from './text.ts';
 import { limits, refusal } from './limits.ts';
-import type { Rows, SheetContent } from './rows.ts';
+import type { SheetContent } from './rows.ts';
 import { isContainer, isOpenDocument, openDocumentRefusal, readXlsx } from './xlsx/read.ts';
 
 export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';
@@ -48,7 +48,7 @@ export interface Sheet {
   /** The headers, trimmed; '' if one is empty. */
   readonly columns: readonly string[];
   /** Without blank rows. */
-  readonly rows: Rows<SheetRow>;
+  readonly rows: readonly SheetRow[];
   /** Number of blank rows between others. Blank rows at the end do not count. */
   readonly blankRows: number;
   /** What the user should know: sheets skipped, cells trimmed, blank rows. */

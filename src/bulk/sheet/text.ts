@@ -15,7 +15,6 @@ import {
   decodeWindowsText,
   emptyCell,
   headersOf,
-  PackedRows,
   type SheetContent,
   SheetRows,
   shown,
@@ -235,7 +234,7 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
     signal.throwIfAborted();
   };
   const columns = new Map<string, number>();
-  const lines = new PackedRows<{ readonly row: number; readonly members: readonly Member[] }>();
+  const lines: { readonly row: number; readonly members: readonly Member[] }[] = [];
   for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
     await takeTurns(at);
     if (line.length > limits.rowCharacters) {
@@ -247,7 +246,7 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
       if (!columns.has(column)) columns.set(column, columns.size);
     }
     if (columns.size > limits.columns) throw refusal(file, `it has more than ${limits.columns} columns`, oneAnObject);
-    lines.add({ row: at + 1, members });
+    lines.push({ row: at + 1, members });
   }
   if (columns.size === 0) throw refusal(file, 'it is empty', oneAnObject);
   const rows = new SheetRows([...columns.keys()], new Budget(file));

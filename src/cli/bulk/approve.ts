@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { reportOf } from '../../bulk/report.ts';
-import { notedRows } from '../../bulk/review.ts';
+import { notedRows, rowsInJournal } from '../../bulk/review.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
@@ -86,9 +86,10 @@ function portsFor(context: CliContext, journal: Journal, { as }: Pick<DenyFlags,
 async function noteBatch(context: CliContext, journal: Journal, batch: Batch): Promise<void> {
   if (context.json() || !context.stderr.isTTY) return;
   const report = await reportOf(journal, batch);
-  const rows = await firstRows(journal, report, context.stderr.columns);
-  const looks = lookLines(context, await notedRows(journal, batch.batch));
-  const lines = [...looks, ...rows, '', ...reportLines(context, report), ...approvalLines(report)];
+  const rows = rowsInJournal(journal, batch);
+  const looks = lookLines(context, await notedRows(rows));
+  const first = await firstRows(rows, report, context.stderr.columns);
+  const lines = [...looks, ...first, '', ...reportLines(context, report), ...approvalLines(report)];
   for (const line of lines) printNote(context, line);
 }
 

@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import { batchOf } from '../../bulk/claim.ts';
 import { openStates } from '../../bulk/intent.ts';
 import { appliedNetOf, type BatchReport, recordOf, reportOf, summaryOf } from '../../bulk/report.ts';
+import { rowsInJournal } from '../../bulk/review.ts';
 import { writeResults } from '../../bulk/results.ts';
 import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -95,7 +96,7 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   const report = await reportOf(journal, batch);
   setExitCode(context, [report]);
   const record = await recordOf(journal, batch);
-  const whole = flags.rows === true ? await wholePlan(journal, batch) : {};
+  const whole = flags.rows === true ? await wholePlan(rowsInJournal(journal, batch)) : {};
   if (context.json()) return printJson(context, { ...report, ...record, ...whole });
   printLines(context, reportLines(context, report));
   printLine(context, `hash      ${report.hash}`);
@@ -107,7 +108,7 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   printWords(context, await openLines(journal, report));
   if (flags.rows !== true) return;
   printLine(context, '');
-  await printRows(context, journal, batch);
+  await printRows(context, rowsInJournal(journal, batch));
 }
 
 async function listBatches(context: CliContext): Promise<void> {
@@ -165,7 +166,7 @@ async function runResults(context: CliContext, name: string, flags: ResultsFlags
   const report = await reportOf(journal, batch);
   setExitCode(context, [report]);
   const files = manifest.files.map(
-    ({ name: file, rows, bytes }) => `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`,
+    ({ file, rows, bytes }) => `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`,
   );
   const lines = [...totalLines(context, report), ...files, `${folder}/manifest.json`];
   printResult(context, { folder, ...manifest }, lines);

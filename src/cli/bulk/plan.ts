@@ -2,10 +2,10 @@
 import { resolve } from 'node:path';
 import { Argument, type Command } from 'commander';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
-import { newBatchId, type Plannable, planBatch, undoOf } from '../../bulk/plan.ts';
+import { newBatchId, type Plannable, preparePlan, storePlan, undoOf } from '../../bulk/plan.ts';
 import { readRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf } from '../../bulk/report.ts';
-import { notedRows } from '../../bulk/review.ts';
+import { type BatchRows, notedRows, plannedRows } from '../../bulk/review.ts';
 import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
 import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
 import { shown } from '../../bulk/sheet/rows.ts';
@@ -13,10 +13,11 @@ import { readSheet } from '../../bulk/sheet/sheet.ts';
 import { openReading } from '../../data/open.ts';
 import { writeToStream } from '../../data/job-process.ts';
 import { textPieces } from '../../data/text-lines.ts';
-import type { Batch, Journal } from '../../journal/port.ts';
+import type { Batch } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { moneyText } from '../../model/money.ts';
+import { inTurns } from '../../model/turns.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import { canAsk, onTerminal } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
@@ -67,7 +68,7 @@ export function definePlanning(bulk: Command, context: CliContext): void {
 async function planAndShow(
   context: CliContext,
   flags: ReviewFlags,
-  plan: (ports: BulkPorts) => Promise<Batch>,
+  plan: (ports: BulkPorts) => Promise<PlannedBatch>,
 ): Promise<void> {
   // Reject a wrong file name before anything is planned.
   const sheet = reviewFile(context, flags);
@@ -75,11 +76,21 @@ async function planAndShow(
   await showPlan(context, ports, await plan(ports), sheet);
 }
 
-/** Plans the rows under a new name, which the log has from the first request on. */
-export function planRows(ports: BulkPorts, rows: Plannable): Promise<Batch> {
+export interface PlannedBatch {
+  readonly batch: Batch;
+  /** As they were planned: reading a large batch back would take as long as planning it. */
+  readonly rows: BatchRows;
+  readonly report: BatchReport;
+}
+
+/** Plans the rows under a new name, which the log has from the first request on, and stores the batch. */
+export async function planRows(ports: BulkPorts, wanted: Plannable): Promise<PlannedBatch> {
   const name = newBatchId(ports.clock);
   ports.about(name);
-  return planBatch(ports, rows, name);
+  const plan = await preparePlan(ports, wanted, name);
+  const batch = await storePlan(ports.journal, plan.batch, inTurns(plan.rows, ports.signal));
+  const rows = plannedRows(plan.rows);
+  return { batch, rows, report: await reportOf(ports.journal, batch, rows.changes) };
 }
 
 /** Reads the rows. Asks what an ambiguous amount means, unless --yes forbids questions. */
@@ -137,42 +148,32 @@ async function promptMark(context: CliContext, { readings, row, text, count }: M
 async function showPlan(
   context: CliContext,
   { journal }: BulkPorts,
-  batch: Batch,
+  { batch, rows, report }: PlannedBatch,
   writeSheet: ReviewFile,
 ): Promise<void> {
-  const { report, look, below } = await planParts(context, journal, batch);
+  if (!isValid(report)) context.exit(2);
   await writeSheet?.(journal, batch);
-  if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
+  if (context.json()) return printJson(context, { ...report, ...(await wholePlan(rows)) });
   if (writeSheet === undefined) {
-    await printRows(context, journal, batch);
+    await printRows(context, rows);
     printLine(context, '');
-  } else printLines(context, await look());
-  printLines(context, below());
+  } else printLines(context, lookLines(context, await notedRows(rows)));
+  printLines(context, planLines(context, report));
   printNote(context, nextWords(report));
 }
 
 /** Notes one screen of the plan, for the person who is asked next. With invalid rows, the exit code is 2. */
-export async function notePlan(context: CliContext, { journal }: BulkPorts, batch: Batch): Promise<BatchReport> {
-  const { report, look, below } = await planParts(context, journal, batch);
-  if (context.json()) return report;
+export async function notePlan(context: CliContext, { rows, report }: PlannedBatch): Promise<void> {
+  if (!isValid(report)) context.exit(2);
+  if (context.json()) return;
   const { isTTY, columns } = context.stderr;
-  const rows = await firstRows(journal, report, isTTY ? columns : undefined);
-  for (const line of [...(await look()), ...rows, '', ...below()]) printNote(context, line);
-  return report;
+  const look = lookLines(context, await notedRows(rows));
+  const first = await firstRows(rows, report, isTTY ? columns : undefined);
+  for (const line of [...look, ...first, '', ...planLines(context, report)]) printNote(context, line);
 }
 
 export function isValid({ counts, problems }: BatchReport): boolean {
   return counts.invalid === 0 && problems.length === 0;
-}
-
-async function planParts(context: CliContext, journal: Journal, batch: Batch) {
-  const report = await reportOf(journal, batch);
-  if (!isValid(report)) context.exit(2);
-  return {
-    report,
-    look: async () => lookLines(context, await notedRows(journal, batch.batch)),
-    below: () => planLines(context, report),
-  };
 }
 
 interface MakeFlags {

@@ -13,6 +13,7 @@ import { openDirectory } from '../../bulk/open.ts';
 import { checkRowCount } from '../../bulk/plan.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, consentQuestion, countWords, reportOf } from '../../bulk/report.ts';
+import { rowsInJournal } from '../../bulk/review.ts';
 import { checkSendable, sendBatch } from '../../bulk/send-batch.ts';
 import { sendMarginOf } from '../../bulk/send-row.ts';
 import type { Batch } from '../../journal/port.ts';
@@ -93,8 +94,9 @@ async function runRun(
 ): Promise<void> {
   const ports = await openBulk(context);
   const read = await readFile(context, actionName, file, flags);
-  const batch = await planRows(ports, read);
-  const report = await notePlan(context, ports, batch);
+  const plan = await planRows(ports, read);
+  const { batch, report } = plan;
+  await notePlan(context, plan);
   if (!isValid(report)) {
     if (context.json()) printJson(context, report);
     throw invalidRows(report, 'nothing was sent', 'Correct them in the file, and run the command again.');
@@ -273,10 +275,9 @@ async function rehearseHere(
   const actor = { ...context.actor(), account: null };
   const staged = { ...context, settings: () => settings, actor: () => actor };
   const ports = await openBulk(staged, true);
-  const batch = await planRows(ports, read);
+  const { batch, report: planned } = await planRows(ports, read);
   await checkRealJournal(context, ports, batch, flags);
   const end = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
-  const planned = await reportOf(ports.journal, batch);
   if (!isValid(planned)) {
     if (context.json()) printJson(context, { ...planned, rehearsal: true });
     for (const line of problemLines(context, planned)) printNote(context, line);
@@ -286,7 +287,7 @@ async function rehearseHere(
   const job = { context: staged, ports, batch, action: read.action, flags };
   await sendWatched(job, consent, async (report) => {
     if (context.json()) return printJson(context, { ...report, rehearsal: true });
-    await printRows(context, ports.journal, batch);
+    await printRows(context, rowsInJournal(ports.journal, batch));
     printLines(context, [
       '',
       ...totalLines(context, report),

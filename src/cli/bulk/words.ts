@@ -10,7 +10,15 @@ import {
   isDiscarded,
   totalWords,
 } from '../../bulk/report.ts';
-import { balancesOf, notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
+import {
+  balancesOf,
+  type BatchRows,
+  notedRows,
+  parameterWords,
+  reviewRow,
+  type ReviewRow,
+  reviewTable,
+} from '../../bulk/review.ts';
 import { writeToStream } from '../../data/job-process.ts';
 import { tableWriter } from '../../data/export.ts';
 import { textPieces } from '../../data/text-lines.ts';
@@ -195,11 +203,11 @@ function cut(lines: readonly string[]): string[] {
 const rowColumns = namedColumns('row, user, username, email, what, before, after, state, note');
 
 /** Returns the rows as lines of a table. @param room columns of the terminal; undefined to cut nothing @param max how many rows */
-function rowLines(rows: AsyncIterable<RowView>, room?: number, max = Infinity): AsyncGenerator<string> {
-  return asyncTableText(rowColumns, cellsOf(rows, max), room);
+function rowLines({ all }: BatchRows, room?: number, max = Infinity): AsyncGenerator<string> {
+  return asyncTableText(rowColumns, cellsOf(all(), max), room);
 }
 
-async function* cellsOf(rows: AsyncIterable<RowView>, max: number): AsyncGenerator<Row> {
+async function* cellsOf(rows: Iterable<RowView> | AsyncIterable<RowView>, max: number): AsyncGenerator<Row> {
   let left = max;
   for await (const intent of rows) {
     const { row, user, subject, plannedUsername, plannedEmail, state, notes, problem } = intent;
@@ -214,13 +222,13 @@ async function* cellsOf(rows: AsyncIterable<RowView>, max: number): AsyncGenerat
 
 /** Returns one screen of rows, and a line that says how many more there are. */
 export async function firstRows(
-  journal: Journal,
+  rows: BatchRows,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,
 ): Promise<string[]> {
   const more = Math.max(0, count - maxLines);
   const rest = `… and ${grouped(more)} more: admin-mirror bulk status ${batch} --rows`;
-  return [...(await Array.fromAsync(rowLines(journal.views(batch), room, maxLines))), ...(more > 0 ? [rest] : [])];
+  return [...(await Array.fromAsync(rowLines(rows, room, maxLines))), ...(more > 0 ? [rest] : [])];
 }
 
 export interface ReviewFlags {
@@ -243,20 +251,20 @@ export interface WholePlan {
   readonly plan: readonly ReviewRow[];
 }
 
-export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
+export async function wholePlan(rows: BatchRows): Promise<WholePlan> {
   return {
-    look_at: (await notedRows(journal, batch)).map(({ row }) => row),
-    plan: await Array.fromAsync(journal.views(batch), reviewRow),
+    look_at: (await notedRows(rows)).map(({ row }) => row),
+    plan: await Array.fromAsync(rows.all(), reviewRow),
   };
 }
 
 /** Prints what deserves a look, then every row. */
-export async function printRows(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
+export async function printRows(context: CliContext, rows: BatchRows): Promise<void> {
   const room = tableRoom(context);
-  const look = lookLines(context, await notedRows(journal, batch));
+  const look = lookLines(context, await notedRows(rows));
   async function* lines(): AsyncGenerator<string> {
     for (const line of look) yield `${line}\n`;
-    for await (const line of rowLines(journal.views(batch), room)) yield `${line}\n`;
+    for await (const line of rowLines(rows, room)) yield `${line}\n`;
   }
   await writeToStream(context.stdout, textPieces(lines()), context.signal);
 }

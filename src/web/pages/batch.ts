@@ -2,8 +2,16 @@
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
 import { type BatchReport, discrepancyWords, isDiscarded, totalWords } from '../../bulk/report.ts';
 import { receiptOf } from '../../bulk/receipt.ts';
-import { manifestText, resultChunks } from '../../bulk/results.ts';
-import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
+import { manifestNow, resultChunks } from '../../bulk/results.ts';
+import {
+  balancesOf,
+  notedRows,
+  parameterWords,
+  type ReviewRow,
+  reviewTable,
+  rowsInJournal,
+  wrongTable,
+} from '../../bulk/review.ts';
 import type { Batch, BatchPeople, Intent } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
@@ -106,7 +114,7 @@ function moreTag(all: readonly unknown[]): Part {
 
 /** The rows to check before the batch is sent. After that, nobody needs this list. */
 async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, state }: BatchReport): Promise<Html> {
-  const noted = state === 'planned' ? await notedRows(journal, batch) : [];
+  const noted = state === 'planned' ? await notedRows(rowsInJournal(journal, { batch })) : [];
   if (noted.length === 0) return html``;
   return html`<h2>Look at these rows</h2>
     ${tableTag<ReviewRow>(
@@ -279,7 +287,7 @@ export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Re
   const batch = await batchIn(visit, ports);
   const file = visit.params['result'] ?? '';
   if (file === 'manifest.json') {
-    const text = await manifestText(ports, batch, writerOf('csv', visit));
+    const text = `${JSON.stringify(await manifestNow(ports, batch, writerOf('csv', visit)), undefined, 2)}\n`;
     return { kind: 'file', name: file, type: 'application/json', chunks: textChunks(text) };
   }
   const name = resultFiles.find((each) => file.startsWith(`${each}.`));

@@ -49,7 +49,7 @@ export class Merges {
     const turns = new Turns();
     let open: Range[] = [];
     let found = 0;
-    for (const { row, cells } of rows.written()) {
+    for (const { row, cells } of rows.rows) {
       if (turns.isDue()) await turns.take(signal);
       open = open.filter((range) => range.rows[1] >= row);
       for (let next = waiting.at(-1); next !== undefined && next.rows[0] <= row; next = waiting.at(-1)) {

@@ -7,10 +7,9 @@ import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
-import { openHealthOfAll, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
+import { openHealthOfAll, type OpenWorker, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
-import type { Watch } from '../worker/watch.ts';
-import type { InTurn, RunCommand, Worker, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
+import type { InTurn, RunCommand, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
 import { sleepFor } from '../worker/sleep.ts';
 import { jobRunner } from '../worker/run-job.ts';
 import { turnsOf } from './all.ts';
@@ -144,7 +143,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
   };
   const emit = (event: WorkerEvent): void => logEvent(log, event);
 
-  function reload({ worker, watch }: { readonly worker: Worker; readonly watch: Watch }): void {
+  function reload({ worker, watch }: OpenWorker): void {
     try {
       const again = place.readAgain();
       const read = settingsFrom(again);
@@ -179,15 +178,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
     const name = serverLabel(settings.profile ?? null);
     many?.watches.set(name, opened.watch);
     releases.add({ close: () => void many?.watches.delete(name) });
-    const ended = new AbortController();
-    const watching = opened.watch.run(AbortSignal.any([signal, ended.signal]));
-    try {
-      await opened.worker.run();
-    } finally {
-      ended.abort();
-      // Wait for the watch before the releases close the files that it reads.
-      await watching;
-    }
+    await opened.run();
   });
 }
 

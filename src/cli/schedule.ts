@@ -1,6 +1,4 @@
 /** `schedule`: runs the jobs of the config file at their times, or one of them now, or lists when they will run. */
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
 import { oneNamed, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job, timesAfter, wallText } from '../model/job.ts';
@@ -10,6 +8,7 @@ import { networkOf } from '../settings/server.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
+import type { Channel } from '../worker/store/port.ts';
 import { addAllFlags, type AllFlags } from './all.ts';
 import { type CliContext, terminalOutput } from './context.ts';
 import { openLog } from './logger.ts';
@@ -129,7 +128,10 @@ async function sendTestAlert(context: CliContext): Promise<void> {
   }
   const results = await Promise.all(
     channels.map(async ([channel, deliver]) => {
-      const payload = testPayload(context.settings().profile);
+      const since = timestampOf(systemClock.now());
+      const alert = { problem: { code: 'test', facts: {}, since }, told: {}, endedAt: null } as const;
+      const sender = { profile: settings.profile ?? null, version: version() };
+      const payload = payloadOf(alert, channel as Channel, systemClock.now(), sender, null);
       return { channel, id: payload.id, problem: await deliver(payload, signal) };
     }),
   );
@@ -139,12 +141,4 @@ async function sendTestAlert(context: CliContext): Promise<void> {
   if (failed.length > 0) {
     throw new UnreachableError(`the test alert did not arrive: ${failed.map(({ problem }) => problem).join('; ')}`);
   }
-}
-
-function testPayload(profile: string | undefined) {
-  const at = timestampOf(systemClock.now());
-  const none = { job: null, run: null, outcome: null, exitCode: null };
-  const alert = { ...none, problem: 'test', kind: 'test', text: 'this is a test, nothing is wrong' } as const;
-  const step = { kind: 'begins', alert: { ...alert, next: null, since: at, sentAt: at } } as const;
-  return payloadOf(step, randomUUID(), at, { host: hostname(), profile: profile ?? null, version: version() }, null);
 }

@@ -4,13 +4,13 @@ import { stripVTControlCharacters } from 'node:util';
 import type { CliContext } from './context.ts';
 import { notCompleteYet, paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
 import { width } from '../data/text-table.ts';
-import { capabilityWords, type MirrorStatus, openStatus } from '../mirror/open-status.ts';
+import { capabilityWords, type MirrorStatus } from '../mirror/open-status.ts';
 import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
-import { worstOf } from '../model/errors.ts';
+import { FileError, worstOf } from '../model/errors.ts';
 import { ageText, clockDifference, parseInstant, systemClock } from '../model/time.ts';
-import { checkCode, type StatusProblem, statusProblems } from '../worker/problems.ts';
-import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
+import { checkCode, lineOf, type Problem, wordsOf } from '../worker/problems.ts';
+import { type JobStatus, openServerStates, openWholeStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Returns no lines if there is neither a job nor a worker. What is wrong with them comes from src/worker/problems.ts. */
 function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus): string[] {
@@ -75,13 +75,14 @@ export function define(program: Command, context: CliContext): void {
     .action(async (flags: Flags) => {
       if (flags.all || context.reading().isUndecided) return statusOfAll(context, flags);
       const settings = context.settings();
-      const status = openStatus(settings, context.releases);
-      const worker = await openWorkerStatus(settings, systemClock, context.releases);
+      const { mirror: status, worker, problems } = await openWholeStatus(settings, systemClock);
+      if (status instanceof FileError) throw status;
       const { profile } = settings;
-      const problems = statusProblems(status, worker).map((each) => ({ ...each, next: pasteable(context, each.next) }));
+      const shown = problems.map((each) => shownProblem(context, each));
       if (flags.check === true) context.exit(checkCode(problems));
-      if (context.json()) return printJson(context, { profile: profile ?? null, problems, ...status, ...worker });
-      const wrong = problemLines(context, problems);
+      if (context.json())
+        return printJson(context, { profile: profile ?? null, problems: shown, ...status, ...worker });
+      const wrong = problemLines(context, shown);
       const head = profile === undefined ? [] : [`profile ${profile}`];
       const lines =
         flags.check === true
@@ -105,8 +106,7 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
   const readings = new Map(all.map(({ profile, reading }) => [profile, () => reading]));
   const profiles = states.map((state) => {
     const reading = readings.get(state.profile) ?? context.reading;
-    const problems = state.problems.map((each) => ({ ...each, next: pasteable({ reading }, each.next) }));
-    return { ...state, problems };
+    return { ...state, problems: state.problems.map((each) => shownProblem({ reading }, each)) };
   });
   if (flags.check) context.exit(worstOf(states.map(({ check }) => check)));
   if (context.json()) return printJson(context, { profiles });
@@ -124,8 +124,19 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
   printLines(context, fitted(context, [...lines, sum]));
 }
 
-function problemLines(context: CliContext, problems: readonly StatusProblem[]): string[] {
-  return problems.flatMap(({ problem, next }) => [paint(context, 'yellow', problem), `  ${next}`]);
+/** With its words, in which the commands can be pasted. */
+type ShownProblem = Problem & { readonly problem: string; readonly next: string | null };
+
+function shownProblem(context: Pick<CliContext, 'reading'>, problem: Problem): ShownProblem {
+  const { next } = wordsOf(problem);
+  return { ...problem, problem: lineOf(problem), next: next === null ? null : pasteable(context, next) };
+}
+
+function problemLines(context: CliContext, problems: readonly ShownProblem[]): string[] {
+  return problems.flatMap(({ problem, next }) => [
+    paint(context, 'yellow', problem),
+    ...(next === null || next === '' ? [] : [`  ${next}`]),
+  ]);
 }
 
 /** On narrower terminals, times have no seconds. */

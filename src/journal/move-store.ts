@@ -59,7 +59,6 @@ const workerTables: readonly Table[] = [
   { name: 'worker_jobs', key: ['job'] },
   { name: 'worker_runs', key: ['number'], isNumbered: true },
   { name: 'worker_alerts', key: ['problem'] },
-  { name: 'worker_messages', key: ['number'], isNumbered: true },
 ];
 
 const allTables = [...journalTables, ...workerTables];

@@ -57,7 +57,7 @@ export async function openConsole(
   const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
     consoleRuns: openConsoleRuns(surroundings, commands, releases),
-    status: openWholeStatus(settings, clock),
+    status: () => openWholeStatus(settings, clock),
     servers: statesOf(servers, clock),
     settings,
     clock: journal.clock,

@@ -1,98 +1,113 @@
 /**
- * The worker's alerts: compares the present problems with the known ones, stores the messages, and delivers them in order. Only the
- * deliveries wait for a receiver, and no failure here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
+ * The worker's alerts: compares the present problems with the known ones, stores what each channel was told, and tells it the rest.
+ * Only the deliveries wait for a receiver, and no failure here ends the worker. docs/worker.md, "Alerts", explains every field.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { hostname } from 'node:os';
 import pLimit from 'p-limit';
-import { LockHeldError, OperatorError } from '../model/errors.ts';
-import type { Head } from '../journal/chain.ts';
+import { LockHeldError, OperatorError, stackOf } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
-import {
-  type Clock,
-  dayMs,
-  hourMs,
-  minuteMs,
-  parseInstant,
-  secondMs,
-  type Timestamp,
-  timestampOf,
-} from '../model/time.ts';
-import type { Alert, AlertBook, Channel, Message, Problem } from './store/port.ts';
+import { type Clock, dayMs, hourMs, minuteMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
+import { type Facts, keyOf, type Problem, problemsOf, wordsOf } from './problems.ts';
+import type { Sleep } from './sleep.ts';
+import { type Alert, type Channel, channels } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 
 /** Returns why the message could not be delivered, without secrets; null if it was delivered. Never rejects. */
 type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<string | null>;
 export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 
-/** An older message is dropped: it is of no use any more. */
-const maxAgeMs = 7 * dayMs;
-
-export interface Delivery {
-  readonly result: 'delivered' | 'failed' | 'dropped';
-  readonly channel: Channel;
-}
-
-interface AlertPorts {
+export interface AlertPorts {
   readonly store: Pick<WorkerStore, 'saveAlerts'>;
   readonly clock: Clock;
+  readonly sleep: Sleep;
   readonly log: Log;
   readonly sender: Sender;
-  /** Returns what is wrong now. A problem that cannot be judged now is returned as in `known`. */
-  readonly problems: (known: readonly Problem[]) => Promise<readonly Problem[]>;
+  readonly facts: () => Promise<Facts>;
   readonly channels: () => Channels;
-  /** The newest step of the journal, for which the receiver is a witness; null if it cannot be read or there is none. */
-  readonly head: () => Promise<Head | null>;
-  readonly onDelivery: (delivery: Delivery) => void;
-  readonly signal: AbortSignal;
+  /** Called after each attempt. */
+  readonly onDelivery: (channel: Channel, isDelivered: boolean) => void;
 }
 
-const channelNames: readonly Channel[] = ['webhook', 'command'];
+/** The longest pause between two checks. No event says that a mirror became too old, or that another process changed the files. */
+const restMs = 30 * secondMs;
 
-/** The open alerts and the undelivered messages. Nothing happens before `update`. */
+/** How long a delivery may still take when the worker ends, which must end within ten seconds. */
+const graceMs = 3 * secondMs;
+
+/** The known alerts. Nothing happens before `check`. */
 export class Alerts {
   readonly #ports: AlertPorts;
   readonly #deliveries = new Map<Channel, Promise<void>>();
-  #book: AlertBook;
+  /** Failed attempts in a row, and when to try again. */
+  readonly #failures = new Map<Channel, { readonly attempts: number; readonly notBefore: number }>();
+  readonly #stop = new AbortController();
+  /** By key. */
+  #alerts: ReadonlyMap<string, Alert>;
   #isSaved = true;
   #isClosed = false;
-  /** Runs steps one after the other: each one changes and saves the book before the next begins. */
+  #wake = new AbortController();
+  /** The newest step of the journal, for which the receiver is a witness. */
+  #head: AlertPayload['journal_head'] = null;
+  /** Runs steps one after the other: each one changes and saves the alerts before the next begins. */
   readonly #serially = pLimit(1);
 
-  constructor(ports: AlertPorts, book: AlertBook) {
+  constructor(ports: AlertPorts, known: readonly Alert[]) {
     this.#ports = ports;
-    this.#book = book;
+    this.#alerts = new Map(known.map((alert) => [keyOf(alert.problem), alert]));
   }
 
-  /** Compares the problems with the open alerts, and begins the deliveries that are due. Never throws an OperatorError. */
-  update(): Promise<void> {
+  /** The problems that last. */
+  open(): readonly Problem[] {
+    return [...this.#alerts.values()].flatMap(({ problem, endedAt }) => (endedAt === null ? [problem] : []));
+  }
+
+  /** Cuts the pause before the next check short. */
+  wake(): void {
+    this.#wake.abort();
+  }
+
+  /** Compares the present problems with the known ones, and begins the deliveries that are due. Never throws an OperatorError. */
+  check(): Promise<void> {
     return this.#serially(async () => {
-      const { problems, clock, head: headOf } = this.#ports;
-      const { alerts } = this.#book;
-      const steps = decideAlerts(alerts, await problems(alerts), clock.now());
-      for (const step of steps) this.#log(step);
-      if (steps.length > 0) {
-        const head = await headOf();
-        const messages = [...this.#book.messages, ...steps.flatMap((step) => this.#messagesOf(step, head))];
-        this.#change({ alerts: alertsAfter(alerts, steps), messages });
+      const { facts, clock, log } = this.#ports;
+      const found = await facts();
+      this.#head = 'found' in found.journal ? found.journal.found.head : this.#head;
+      const before = this.open();
+      const problems = problemsOf(found, before);
+      for (const problem of notIn(before, problems)) {
+        const { what, next } = wordsOf(problem);
+        log.error({ problem: keyOf(problem), advice: next }, `alert: ${what}`);
       }
-      // Saved before anything is sent: the next worker must not send it again.
-      await this.#save();
-      for (const channel of channelNames) this.#deliver(channel);
+      for (const problem of notIn(problems, before)) {
+        log.info({ problem: keyOf(problem), since: problem.since }, `over: ${wordsOf(problem).what}`);
+      }
+      const reachable = channels.filter((channel) => this.#ports.channels()[channel] !== undefined);
+      await this.#change(alertsAfter(this.#alerts, problems, { now: clock.now(), reachable }));
+      // A worker that was replaced tells nothing: the next one does.
+      this.#deliverDue();
     });
   }
 
-  /** Whether the store has the present state. */
-  isSaved(): boolean {
-    return this.#isSaved;
-  }
-
-  open(): readonly Alert[] {
-    return this.#book.alerts;
-  }
-
-  /** Begins no more deliveries. */
-  close(): void {
+  /** Checks again and again. When the signal is aborted, it waits a moment for deliveries; the next worker sends the rest. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { sleep, log, clock } = this.#ports;
+    // AbortSignal.any would leave garbage behind at a signal that lives for months.
+    const onStop = () => this.#wake.abort();
+    signal.addEventListener('abort', onStop, { once: true });
+    while (!signal.aborted) {
+      // A bug here must not end all alerts, so the next check tries again.
+      await this.check().catch((error: unknown) => log.error({}, `the alerts could not be checked: ${stackOf(error)}`));
+      const tries = Array.from(this.#failures.values(), ({ notBefore }) => notBefore - clock.now());
+      await sleep(Math.min(restMs, ...tries.map((ms) => Math.max(secondMs, ms))), this.#wake.signal);
+      // Replaced only after the pause, so that an event during the check cuts the pause short.
+      this.#wake = new AbortController();
+    }
+    signal.removeEventListener('abort', onStop);
     this.#isClosed = true;
+    const patience = setTimeout(() => this.#stop.abort(), graceMs);
+    await this.settled();
+    clearTimeout(patience);
   }
 
   /** Resolves when no delivery is under way. */
@@ -100,145 +115,118 @@ export class Alerts {
     while (this.#deliveries.size > 0) await Promise.all(this.#deliveries.values());
   }
 
-  /** When the next delivery is due, ms since 1970; undefined if no message waits. */
-  nextTry(): number | undefined {
-    const idle = channelNames.filter((name) => !this.#deliveries.has(name));
-    const firsts = idle.flatMap((name) => this.#book.messages.find(({ channel }) => channel === name) ?? []);
-    return firsts.length === 0 ? undefined : Math.min(...firsts.map(({ notBefore }) => parseInstant(notBefore) ?? 0));
-  }
-
-  #change(book: AlertBook): void {
-    this.#book = book;
+  /** If the alerts cannot be saved, the next check tries again. */
+  async #change(alerts: ReadonlyMap<string, Alert>): Promise<void> {
+    const { store, log } = this.#ports;
+    const list = [...alerts.values()];
+    if (this.#isSaved && JSON.stringify(list) === JSON.stringify([...this.#alerts.values()])) return;
+    this.#alerts = alerts;
     this.#isSaved = false;
-  }
-
-  #messagesOf(step: AlertStep, head: Head | null): Message[] {
-    const { channels, clock, sender } = this.#ports;
-    const at = timestampOf(clock.now());
-    const configured = channels();
-    return channelNames
-      .filter((channel) => configured[channel] !== undefined)
-      .map((channel) => {
-        const id = randomUUID();
-        const payload = JSON.stringify(payloadOf(step, id, at, sender, head));
-        return { id, channel, payload, at, attempts: 0, notBefore: at };
-      });
-  }
-
-  #log({ kind, alert }: AlertStep): void {
-    const { log } = this.#ports;
-    const fields = { problem: alert.problem, since: alert.since };
-    if (kind === 'ends') log.info(fields, `over: ${alert.text}`);
-    else log.error({ ...fields, advice: alert.next }, `alert: ${alert.text}`);
-  }
-
-  /** If the book cannot be saved, the next update tries again. */
-  async #save(): Promise<void> {
-    if (this.#isSaved) return;
     try {
-      await this.#ports.store.saveAlerts(this.#book);
+      await store.saveAlerts(list);
       this.#isSaved = true;
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      // Another worker has taken over, and sends them.
-      if (error instanceof LockHeldError) this.close();
-      this.#ports.log.error({ advice: error.advice }, `the alerts could not be recorded: ${error.message}`);
+      // Another worker has taken over.
+      if (error instanceof LockHeldError) this.#isClosed = true;
+      log.error({ advice: error.advice }, `the alerts could not be recorded: ${error.message}`);
     }
   }
 
-  /** Begins to deliver the channel's oldest message, if it is due. The others wait behind it, so that an end never arrives first. */
-  #deliver(channel: Channel): void {
-    if (this.#deliveries.has(channel) || this.#isClosed || this.#ports.signal.aborted) return;
-    const message = this.#book.messages.find((each) => each.channel === channel);
-    if (message === undefined || (parseInstant(message.notBefore) ?? 0) > this.#ports.clock.now()) return;
-    this.#deliveries.set(channel, this.#deliverInTurn(message));
+  /** Begins to tell each channel what it does not know, one message at a time. */
+  #deliverDue(): void {
+    const { clock, channels: configured } = this.#ports;
+    const now = clock.now();
+    for (const channel of channels) {
+      const deliver = configured()[channel];
+      if (deliver === undefined || this.#deliveries.has(channel) || this.#isClosed) continue;
+      if ((this.#failures.get(channel)?.notBefore ?? 0) > now) continue;
+      const [alert] = [...this.#alerts.values()].filter((each) => isDue(each, channel, now));
+      if (alert === undefined) continue;
+      const payload = payloadOf(alert, channel, now, this.#ports.sender, this.#head);
+      this.#deliveries.set(channel, this.#deliver(channel, deliver, alert, payload));
+    }
   }
 
-  async #deliverInTurn(message: Message): Promise<void> {
-    const { channel } = message;
-    await this.#deliverOnce(message);
-    // Continues with the next message of the channel. After a failure, it is not due yet.
+  /** Tries once, and goes on with the next message of the channel. An abort leaves everything as it was. Never rejects. */
+  async #deliver(channel: Channel, deliver: Deliver, { problem }: Alert, payload: AlertPayload): Promise<void> {
+    const { clock, log, onDelivery } = this.#ports;
+    const key = keyOf(problem);
+    const fields = { alert: payload.id, problem: key, channel };
+    const failure = await deliver(payload, this.#stop.signal);
     await this.#serially(async () => {
       this.#deliveries.delete(channel);
-      this.#deliver(channel);
-    });
-  }
-
-  /** Tries once to deliver the message; drops it if it is too old or its channel is gone. An abort leaves it as it was. Never rejects. */
-  async #deliverOnce(message: Message): Promise<void> {
-    const { channels, clock, log, signal } = this.#ports;
-    const { channel } = message;
-    const deliver = channels()[channel];
-    const payload = JSON.parse(message.payload) as AlertPayload;
-    const fields = { alert: message.id, problem: payload.problem, channel };
-    const age = clock.now() - (parseInstant(message.at) ?? 0);
-    if (deliver === undefined || age > maxAgeMs) {
-      const why = deliver === undefined ? `alerts.${channel} is no longer set` : 'it is a week old';
-      log.warn(fields, `an alert was dropped: ${why}`);
-      await this.#record(message, { result: 'dropped', channel });
-      return;
-    }
-    const problem = await deliver(payload, signal);
-    if (problem === null) {
-      log.info(fields, `the alert was delivered: ${payload.text}`);
-      await this.#record(message, { result: 'delivered', channel });
-    } else if (!signal.aborted) {
-      const attempts = message.attempts + 1;
-      const pause = retryDelay(attempts);
-      log.error({ ...fields, attempts, again_in_ms: pause }, `the alert could not be delivered: ${problem}`);
-      const again = { ...message, attempts, notBefore: timestampOf(clock.now() + pause) };
-      await this.#record(message, { result: 'failed', channel }, again);
-    }
-  }
-
-  /** Replaces the message with the one to send again, or removes it. */
-  #record({ id }: Message, delivery: Delivery, ...again: readonly Message[]): Promise<void> {
-    return this.#serially(async () => {
-      const { messages, alerts } = this.#book;
-      this.#change({ alerts, messages: messages.flatMap((each) => (each.id === id ? again : [each])) });
-      await this.#save();
-      this.#ports.onDelivery(delivery);
+      if (failure === null) {
+        log.info(fields, `the alert was delivered: ${payload.text}`);
+        this.#failures.delete(channel);
+        await this.#change(alertsTold(this.#alerts, key, channel, payload.resolved ? null : clock.now()));
+      } else if (!this.#stop.signal.aborted) {
+        const attempts = (this.#failures.get(channel)?.attempts ?? 0) + 1;
+        const pause = retryDelay(attempts);
+        log.error({ ...fields, attempts, again_in_ms: pause }, `the alert could not be delivered: ${failure}`);
+        this.#failures.set(channel, { attempts, notBefore: clock.now() + pause });
+      }
+      onDelivery(channel, failure === null);
+      this.#deliverDue();
     });
   }
 }
 
-/** A problem that lasts is sent again after this time, since people forget or overlook an old alert. */
+/** A problem that lasts is told again after this time, since people forget or overlook an old alert. */
 const reminderMs = dayMs;
 
-interface AlertStep {
-  readonly kind: 'begins' | 'lasts' | 'ends';
-  readonly alert: Alert;
+/** Whether the channel must be told: each problem when it begins, again each day while it lasts, and when it ends. */
+export function isDue({ told, endedAt }: Alert, channel: Channel, now: number): boolean {
+  const last = told[channel];
+  if (endedAt !== null || last === undefined) return (endedAt === null) === (last === undefined);
+  // Absolute, so that a clock that was set back does not delay the reminder.
+  return Math.abs(now - (parseInstant(last) ?? 0)) >= reminderMs;
 }
 
-/** Decides what to send (pure): each problem when it begins, again each day while it lasts, and when it ends. */
-export function decideAlerts(open: readonly Alert[], problems: readonly Problem[], now: number): readonly AlertStep[] {
-  const before = new Map(open.map((alert) => [alert.problem, alert]));
-  const present = new Set(problems.map(({ problem }) => problem));
-  const sentAt = timestampOf(now);
-  return [
-    ...problems.flatMap((problem): AlertStep[] => {
-      const alert = before.get(problem.problem);
-      if (alert === undefined) return [{ kind: 'begins', alert: { ...problem, since: sentAt, sentAt } }];
-      // Uses the present text, which may have changed: the sync may be partial for another resource now.
-      // Absolute, so that a clock that was set back does not delay the reminder.
-      const isDue = Math.abs(now - (parseInstant(alert.sentAt) ?? 0)) >= reminderMs;
-      return isDue ? [{ kind: 'lasts', alert: { ...problem, since: alert.since, sentAt } }] : [];
-    }),
-    ...open.filter(({ problem }) => !present.has(problem)).map((alert): AlertStep => ({ kind: 'ends', alert })),
-  ];
+/** Returns those problems that are not among the known ones. */
+function notIn(known: readonly Problem[], problems: readonly Problem[]): Problem[] {
+  const keys = new Set(known.map(keyOf));
+  return problems.filter((problem) => !keys.has(keyOf(problem)));
 }
 
-export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[]): readonly Alert[] {
-  const after = new Map(open.map((alert) => [alert.problem, alert]));
-  for (const { kind, alert } of steps) {
-    if (kind === 'ends') after.delete(alert.problem);
-    else after.set(alert.problem, alert);
+/** Returns the alerts that result from the present problems (pure). One that ended stays until every channel was told. */
+export function alertsAfter(
+  known: ReadonlyMap<string, Alert>,
+  problems: readonly Problem[],
+  { now, reachable }: { readonly now: number; readonly reachable: readonly Channel[] },
+): Map<string, Alert> {
+  const after = new Map<string, Alert>();
+  for (const [key, alert] of known) {
+    const isToBeTold = reachable.some((channel) => alert.told[channel] !== undefined);
+    if (isToBeTold) after.set(key, { ...alert, endedAt: alert.endedAt ?? timestampOf(now) });
   }
-  return [...after.values()];
+  for (const problem of problems) {
+    const key = keyOf(problem);
+    const before = known.get(key);
+    const since = before?.problem.since ?? timestampOf(now);
+    after.set(key, { problem: { ...problem, since }, told: before?.told ?? {}, endedAt: null });
+  }
+  return after;
+}
+
+/** Returns the alerts once the channel was told of one. @param at null if it was told of its end */
+function alertsTold(
+  alerts: ReadonlyMap<string, Alert>,
+  key: string,
+  channel: Channel,
+  at: number | null,
+): Map<string, Alert> {
+  const after = new Map(alerts);
+  const alert = after.get(key);
+  if (alert === undefined) return after;
+  const { [channel]: _last, ...others } = alert.told;
+  const told = at === null ? others : { ...others, [channel]: timestampOf(at) };
+  if (alert.endedAt !== null && Object.keys(told).length === 0) after.delete(key);
+  else after.set(key, { ...alert, told });
+  return after;
 }
 
 export interface Sender {
-  readonly host: string;
   readonly profile: string | null;
   readonly version: string;
   /** Turns the commands in a text into ones that can be pasted on this machine. */
@@ -247,34 +235,36 @@ export interface Sender {
 
 export type AlertPayload = Readonly<ReturnType<typeof payloadOf>>;
 
+/** The message for the channel. Its id is the same whenever it is sent again because a response was lost. */
 export function payloadOf(
-  { kind: step, alert }: AlertStep,
-  id: string,
-  at: Timestamp,
-  { pasteable = (text) => text, host, profile, version }: Sender,
-  head: Head | null,
+  { problem: found, told, endedAt }: Pick<Alert, 'problem' | 'told' | 'endedAt'>,
+  channel: Channel,
+  now: number,
+  { pasteable = (text) => text, profile, version }: Sender,
+  head: { readonly step: number; readonly hash: string } | null,
 ) {
-  const { problem, kind, text, since, job, run, outcome, exitCode } = alert;
-  const isOver = step === 'ends';
-  const next = isOver || alert.next === null ? null : pasteable(alert.next);
+  const { code, facts, since } = found;
+  const { what, next: step } = wordsOf(found);
+  const problem = keyOf(found);
+  const resolved = endedAt !== null;
+  const host = hostname();
+  const next = resolved || step === null ? null : pasteable(step);
   const place = profile === null ? host : `${host}, ${profile}`;
+  const identity = [host, profile, problem, since, resolved, told[channel], channel];
   return {
-    id,
+    id: createHash('sha256').update(JSON.stringify(identity)).digest('hex').slice(0, 32),
     problem,
-    kind,
-    resolved: isOver,
-    text: `${isOver ? 'over: ' : ''}${text}${next === null ? '' : `. ${next}`} [admin-mirror on ${place}]`,
+    code,
+    facts,
+    resolved,
+    text: `${resolved ? 'over: ' : ''}${what}${next === null ? '' : `. ${next}`} [admin-mirror on ${place}]`,
     next,
-    at,
+    at: timestampOf(now),
     since,
-    job,
-    run,
-    outcome,
-    exit_code: exitCode,
     host,
     profile,
     version,
-    journal_head: run !== null || kind === 'batch_unknown' ? head : null,
+    journal_head: head,
   };
 }
 

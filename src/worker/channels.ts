@@ -147,13 +147,15 @@ export function runAlertCommand(
   });
 }
 
-const variableFields = ['id', 'problem', 'kind', 'resolved', 'text', 'job', 'run', 'outcome', 'exit_code'] as const;
-
-/** Returns `ALERT_EXIT_CODE` and so on: 1 for true, 0 for false, and an empty text for null. */
-function variablesOf(payload: AlertPayload): Readonly<Record<string, string>> {
-  const textOf = (value: string | number | boolean | null) =>
-    String(typeof value === 'boolean' ? Number(value) : (value ?? ''));
-  return Object.fromEntries(variableFields.map((name) => [`ALERT_${name.toUpperCase()}`, textOf(payload[name])]));
+/** What a script needs that reads no JSON. */
+function variablesOf({ id, problem, code, resolved, text }: AlertPayload): Readonly<Record<string, string>> {
+  return {
+    ALERT_ID: id,
+    ALERT_PROBLEM: problem,
+    ALERT_CODE: code,
+    ALERT_RESOLVED: resolved ? '1' : '0',
+    ALERT_TEXT: text,
+  };
 }
 
 /** With the pauses, about a quarter of an hour. After that, the next complete sync pings again. */

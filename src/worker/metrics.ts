@@ -1,175 +1,127 @@
-/** The worker's metrics for Prometheus; docs/worker.md lists them. Counters start with the worker; gauges are set at each request. */
+/** The worker's metrics in Prometheus's text format; docs/worker.md lists them. Counters start with the worker. */
 import { parseInstant, secondMs } from '../model/time.ts';
-import type { RunReport } from '../store/mirror-types.ts';
-import type { Delivery } from './alerts.ts';
-import { Family, type ShownFamily } from './metric-families.ts';
-import type { Facts, Freshness } from './problems.ts';
-import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
-import type { Alert, JobRun } from './store/port.ts';
+import type { Facts, Problem } from './problems.ts';
+import type { Channel } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
-interface Snapshot extends Pick<Facts, 'mirror' | 'journal' | 'freshness'> {
-  /** undefined if the worker's file could not be read. */
-  readonly view: WorkerView | undefined;
-  readonly alerts: readonly Alert[];
+export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
+
+const families = {
+  build_info: ['gauge', 'The version that runs; always 1.'],
+  job_runs_total: ['counter', 'Runs of jobs that ended or were skipped, by outcome.'],
+  job_running: ['gauge', 'Whether the job runs: 1, else 0.'],
+  job_next_time_seconds: ['gauge', 'When the job begins next.'],
+  job_last_end_time_seconds: ['gauge', 'When its last run ended.'],
+  job_last_complete: ['gauge', 'Whether its last run was complete: 1, else 0.'],
+  job_last_duration_seconds: ['gauge', 'How long its last run took.'],
+  fresh: ['gauge', 'Whether the mirror is as fresh as it must be: 1, else 0.'],
+  staleness_seconds: ['gauge', 'Age of what the mirror knows of the resource.'],
+  records: ['gauge', 'Rows at the end of the last sync.'],
+  server_records: ['gauge', 'Records that the server counted in the last sync.'],
+  batch_rows_open: ['gauge', 'Rows of batches whose outcome is open, by state.'],
+  problems: ['gauge', 'Problems that last, by code.'],
+  alert_deliveries_total: ['counter', 'Attempts to deliver an alert, by result.'],
+  file_readable: ['gauge', '1 if the file could be read just now or does not exist, else 0.'],
+} as const satisfies Readonly<Record<string, readonly ['gauge' | 'counter', string]>>;
+
+type Name = keyof typeof families;
+type Labels = Readonly<Record<string, string>>;
+
+/** One number. */
+export interface Sample {
+  readonly name: Name;
+  readonly labels: Labels;
+  readonly value: number;
 }
 
-const prefix = 'admin_mirror_';
+/** The numbers of one worker. */
+export class Metrics {
+  readonly #version: string;
+  readonly #common: Labels;
+  /** By name and labels. */
+  readonly #counters = new Map<string, Sample>();
 
-export type Metrics = ReturnType<typeof openMetrics>;
-
-/** @param profile the label of each metric if the process has several workers */
-export function openMetrics(version: string, profile?: string) {
-  const families: ShownFamily[] = [];
-  const common = profile === undefined ? {} : { profile };
-  const family = <L extends string>(kind: Family['kind'], name: string, help: string, labelNames: readonly L[]) => {
-    const made = new Family({ name: prefix + name, kind, help }, common, labelNames);
-    families.push(made);
-    return made;
-  };
-  const gauge: MakeGauge = (name, help, labelNames = []) => family('gauge', name, help, labelNames);
-  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
-    family('counter', name, help, labelNames);
-
-  gauge('build_info', 'The version that runs; always 1.', ['version']).set({ version }, 1);
-  const runs = counter('job_runs_total', 'Runs of jobs that ended or were skipped, by outcome.', ['job', 'outcome']);
-  const requests = counter('requests_total', 'Requests of the sync jobs by HTTP status; none: no complete response.', [
-    'status',
-  ]);
-  const retries = counter('retries_total', 'Requests of the sync jobs that were retries.', []);
-  const records = counter('records_total', 'Records that the sync jobs received, and what changed.', [
-    'resource',
-    'change',
-  ]);
-  const deliveries = counter('alert_deliveries_total', 'Attempts to deliver an alert, by result.', [
-    'channel',
-    'result',
-  ]);
-  const ofJobs = jobGauges(gauge);
-  const ofMirror = mirrorGauges(gauge);
-  const ofJournal = journalGauges(gauge);
-  const alertsOpen = gauge('alerts_open', 'Problems that were reported and are not over, by kind.', ['kind']);
-  const readable = gauge('file_readable', '1 if the file could be read just now or does not exist, else 0.', ['file']);
-
-  function onRunEnd(run: JobRun): void {
-    runs.add({ job: run.job, outcome: run.outcome ?? 'unknown' });
-    const report = syncReportOf(run);
-    if (report === undefined) return;
-    retries.add({}, report.retries);
-    let responded = 0;
-    for (const [status, count] of Object.entries(report.answers)) {
-      requests.add({ status }, count);
-      responded += count;
-    }
-    requests.add({ status: 'none' }, Math.max(0, report.requests - responded));
-    for (const [resource, { received, inserted, updated, deleted, unchanged }] of Object.entries(report.resources)) {
-      for (const [change, count] of Object.entries({ received, inserted, updated, deleted, unchanged })) {
-        records.add({ resource, change }, count);
-      }
-    }
+  /** @param common labels of every number: the profile if the process has several workers */
+  constructor(version: string, common: Labels) {
+    this.#version = version;
+    this.#common = common;
   }
 
-  return {
-    onEvent: (event: WorkerEvent) => {
-      if (event.kind === 'run_ended') onRunEnd(event.run);
-      else if (event.kind === 'not_run') runs.add({ job: event.job, outcome: event.outcome });
-    },
-    onDelivery: ({ channel, result }: Delivery) => deliveries.add({ channel, result }),
-    /** Sets all gauges from the snapshot. */
-    set: ({ view, mirror, journal, freshness, alerts }: Snapshot) => {
-      readable.set({ file: 'worker' }, Number(view !== undefined));
-      readable.set({ file: 'mirror' }, Number(!('problem' in mirror)));
-      readable.set({ file: 'journal' }, Number(!('problem' in journal)));
-      ofJobs(view);
-      ofMirror(mirror, freshness);
-      ofJournal(journal);
-      alertsOpen.clear();
-      for (const { kind } of alerts) alertsOpen.add({ kind });
-      return families;
-    },
+  readonly onEvent = (event: WorkerEvent): void => {
+    if (event.kind === 'run_ended')
+      this.#count('job_runs_total', { job: event.run.job, outcome: String(event.run.outcome) });
+    else if (event.kind === 'not_run') this.#count('job_runs_total', { job: event.job, outcome: event.outcome });
   };
-}
 
-type MakeGauge = <L extends string = never>(name: string, help: string, labelNames?: readonly L[]) => Family<L>;
+  readonly onDelivery = (channel: Channel, isDelivered: boolean): void => {
+    this.#count('alert_deliveries_total', { channel, result: isDelivered ? 'delivered' : 'failed' });
+  };
 
-function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
-  const startedAt = gauge('worker_start_time_seconds', 'When the worker was started.');
-  const running = gauge('job_running', 'Whether the job runs: 1, else 0.', ['job']);
-  const next = gauge('job_next_time_seconds', 'When the job begins next.', ['job']);
-  const lastEnd = gauge('job_last_end_time_seconds', 'When its last run ended.', ['job']);
-  const lastComplete = gauge('job_last_complete', 'Whether its last run was complete: 1, else 0.', ['job']);
-  const duration = gauge('job_last_duration_seconds', 'How long its last run took.', ['job']);
-  const lateness = gauge('job_last_lateness_seconds', 'How much later than its time its last run began.', ['job']);
-  const all = [running, next, lastEnd, lastComplete, duration, lateness];
-  return (view) => {
-    for (const each of all) each.clear();
-    if (view === undefined) return;
-    startedAt.set({}, view.startedAt / secondMs);
-    for (const { job, nextAt, running: run, latest } of view.jobs) {
-      const label = { job: job.name };
-      running.set(label, Number(run !== null));
-      if (nextAt !== null) next.set(label, nextAt / secondMs);
-      const end = parseInstant(latest?.finishedAt);
-      if (latest === undefined || end === undefined) continue;
-      lastEnd.set(label, end / secondMs);
-      lastComplete.set(label, Number(latest.outcome === 'complete'));
-      duration.set(label, Math.max(0, end - (parseInstant(latest.startedAt) ?? end)) / secondMs);
-      const { occurrence, startedAt } = latest;
-      const late = occurrence === null ? null : (parseInstant(startedAt) ?? 0) - occurrence;
-      if (late !== null) lateness.set(label, Math.max(0, late) / secondMs);
+  #count(name: Name, labels: Labels): void {
+    const key = JSON.stringify([name, labels]);
+    this.#counters.set(key, { name, labels, value: (this.#counters.get(key)?.value ?? 0) + 1 });
+  }
+
+  /** @param view undefined if the worker's file could not be read */
+  samples(facts: Facts, view: WorkerView | undefined, problems: readonly Problem[]): Sample[] {
+    const { mirror, journal, freshness } = facts;
+    const samples: Sample[] = [...this.#counters.values()];
+    const set = (name: Name, labels: Labels, value: number | null | undefined): void => {
+      if (typeof value === 'number') samples.push({ name, labels, value });
+    };
+    set('build_info', { version: this.#version }, 1);
+    for (const [file, isReadable] of [
+      ['worker', view !== undefined],
+      ['mirror', !('problem' in mirror)],
+      ['journal', !('problem' in journal)],
+    ] as const) {
+      set('file_readable', { file }, Number(isReadable));
     }
-  };
-}
-
-function mirrorGauges(gauge: MakeGauge): (mirror: Check<MirrorHealth>, freshness: Freshness) => void {
-  const fresh = gauge('fresh', 'Whether the mirror is as fresh as it must be: 1, else 0.');
-  const limit = gauge('max_staleness_seconds', 'How old the mirror may be.');
-  const stale = gauge('staleness_seconds', 'Age of what the mirror knows of the resource.', ['resource']);
-  const live = gauge('records', 'Rows at the end of the last sync.', ['resource']);
-  const total = gauge('server_records', 'Records that the server counted in the last sync.', ['resource']);
-  const windows = gauge('windows', 'Windows of creation time by state.', ['resource', 'state']);
-  const heldBack = gauge(
-    'windows_held_back',
-    'Windows whose removals were refused, because too many rows would go at once.',
-    ['resource'],
-  );
-  const all = [stale, live, total, windows, heldBack];
-  return (mirror, freshness) => {
-    for (const each of all) each.clear();
-    fresh.set({}, Number(freshness.is_fresh));
-    limit.set({}, freshness.max_staleness_seconds);
-    for (const [resource, each] of Object.entries(freshness.resources)) stale.set({ resource }, each.staleness_seconds);
-    for (const each of 'found' in mirror ? mirror.found.resources : []) {
-      const { resource } = each;
-      if (each.live !== null) live.set({ resource }, each.live);
-      if (each.serverTotal !== null) total.set({ resource }, each.serverTotal);
-      for (const [state, count] of Object.entries(each.windows)) windows.set({ resource, state }, count);
-      heldBack.set({ resource }, each.heldBack);
+    for (const {
+      job: { name: job },
+      nextAt,
+      running,
+      latest,
+    } of view?.jobs ?? []) {
+      set('job_running', { job }, Number(running !== null));
+      set('job_next_time_seconds', { job }, nextAt === null ? null : nextAt / secondMs);
+      const [start, end] = [parseInstant(latest?.startedAt), parseInstant(latest?.finishedAt)];
+      if (start === undefined || end === undefined) continue;
+      set('job_last_end_time_seconds', { job }, end / secondMs);
+      set('job_last_complete', { job }, Number(latest?.outcome === 'complete'));
+      set('job_last_duration_seconds', { job }, Math.max(0, end - start) / secondMs);
     }
-  };
-}
-
-const emptyJournal: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [], head: null };
-
-function journalGauges(gauge: MakeGauge): (journal: Check<JournalHealth>) => void {
-  const batches = gauge('batches', 'Batches by state.', ['state']);
-  const rows = gauge('batch_rows_open', 'Rows whose outcome is open, by state.', ['state']);
-  return (journal) => {
-    batches.clear();
-    rows.clear();
-    if ('problem' in journal) return;
-    const { batches: counts, open } = 'found' in journal ? journal.found : emptyJournal;
-    for (const [state, count] of Object.entries(counts)) batches.set({ state }, count);
+    set('fresh', {}, Number(freshness.is_fresh));
+    for (const [resource, each] of Object.entries(freshness.resources)) {
+      set('staleness_seconds', { resource }, each.staleness_seconds);
+    }
+    for (const { resource, live, serverTotal } of 'found' in mirror ? mirror.found.resources : []) {
+      set('records', { resource }, live);
+      set('server_records', { resource }, serverTotal);
+    }
+    const open = 'found' in journal ? journal.found.open : [];
     for (const state of ['sending', 'acknowledged', 'unknown', 'needs_human'] as const) {
-      rows.set(
-        { state },
-        open.reduce((sum, batch) => sum + batch.rows[state], 0),
-      );
+      const rows = open.reduce((sum, batch) => sum + batch.rows[state], 0);
+      set('batch_rows_open', { state }, 'problem' in journal ? null : rows);
     }
-  };
+    for (const [code, all] of Map.groupBy(problems, (each) => each.code)) set('problems', { code }, all.length);
+    return samples.map((each) => ({ ...each, labels: { ...each.labels, ...this.#common } }));
+  }
 }
 
-function syncReportOf({ report }: JobRun): RunReport | undefined {
-  const isSync = typeof report === 'object' && report !== null && 'answers' in report && 'retries' in report;
-  return isSync ? (report as RunReport) : undefined;
+/** The text of the numbers; several workers of a process are told apart by a label. */
+export function metricsText(samples: readonly Sample[]): string {
+  const shown = Object.entries(families).map(([name, [kind, help]]) => {
+    const lines = samples
+      .filter((each) => each.name === name)
+      .map(({ labels, value }) => `admin_mirror_${name}${labelsText(labels)} ${value}`);
+    return [`# HELP admin_mirror_${name} ${help}`, `# TYPE admin_mirror_${name} ${kind}`, ...lines].join('\n');
+  });
+  return `${shown.join('\n')}\n`;
+}
+
+function labelsText(labels: Labels): string {
+  const escaped = (text: string) => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+  const members = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+  return members.length === 0 ? '' : `{${members.join(',')}}`;
 }

@@ -1,63 +1,106 @@
-/** What `status` shows besides the state of the mirror: the worker and its jobs, freshness, alerts, open batches. */
+/** What `status` and the console show: the mirror, the worker and its jobs, freshness, and what is wrong. */
 import { existsSync, statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { journalDoubt } from '../bulk/journal-memory.ts';
 import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
-import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
+import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
-import { type Clock, secondMs, systemClock, timestampOf } from '../model/time.ts';
+import { type Clock, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
+import type { LockOwner } from '../store/lock.ts';
+import type { RunReport } from '../store/mirror-types.ts';
 import { nextTime } from './decide.ts';
-import { checkCode, freshnessOf, jobProblems, type StatusProblem, statusProblems } from './problems.ts';
-import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
-import type { Check, JournalHealth } from './store/health.ts';
-import type { Alert, JobProgress, JobRun } from './store/port.ts';
+import { checkCode, keyOf, type Problem, problemsOf, ranIn, statusProblems } from './problems.ts';
+import { openHealthOf, openWorkerStoreIfMade } from './open-store.ts';
+import { type Check, type Freshness, freshnessOf, type JournalHealth } from './store/health.ts';
+import type { FleetMember, JobRun, RunOutcome } from './store/port.ts';
 
-export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
-export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
+export interface WorkerStatus {
+  /** Null if no worker runs. */
+  readonly worker: LockOwner | null;
+  /** Every worker of a shared store, including those that wait or are gone; empty without a shared store. */
+  readonly fleet: readonly FleetMember[];
+  /** Empty if the shared store cannot be reached: their state is not known then. */
+  readonly jobs: readonly JobStatus[];
+  readonly freshness: Freshness;
+  /** The store of journal, jobs and alerts; null if they are in files. */
+  readonly shared_store: {
+    readonly address: string;
+    /** How far its clock, which jobs and batches use, is ahead of this machine's; null if that is not known. */
+    readonly clock_ahead_ms: number | null;
+  } | null;
+}
 
-/** Reads the state of this mirror's worker, whether it runs or not. Throws a FileError. */
-export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases) {
+export interface JobStatus {
+  readonly job: string;
+  /** Null if it is not running. */
+  readonly running_since: Timestamp | null;
+  readonly last: {
+    readonly run: string;
+    readonly outcome: RunOutcome | null;
+    readonly exit_code: number | null;
+    readonly finished_at: Timestamp | null;
+    readonly problem: string | null;
+  } | null;
+  /** Null if it will not begin: no worker runs, or its time never comes. */
+  readonly next_at: Timestamp | null;
+}
+
+interface Worked {
+  readonly worker: WorkerStatus;
+  /** What the worker would tell of now, whether it runs or not, and what keeps it from working. */
+  readonly told: readonly Problem[];
+}
+
+/**
+ * Reads the state of this mirror's worker, whether it runs or not. Throws a FileError.
+ * @param lastSync the last sync if it was not complete: the mirror itself says why, better than its job could
+ */
+async function openWorkerStatus(
+  settings: Settings,
+  clock: Clock,
+  releases: Releases,
+  lastSync?: RunReport,
+): Promise<Worked> {
   const { jobs, worker: limits, store } = settings;
   const health = releases.add(openHealthOf(settings, clock));
   const { problem, ...record } = await recordOf(settings, clock, releases);
   const now = (record.clock ?? clock).now();
-  const journal = problem === null ? await health.journal() : null;
+  const mirror = await health.mirror();
+  const journal: Check<JournalHealth> = problem === null ? await health.journal() : { absent: true };
+  const freshness = freshnessOf(mirror, { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs });
+  const known = problem === null ? jobs.map((job) => ({ job, ...record.ofJob(job.name) })) : [];
+  const trouble = record.alerts.find(({ problem: { code }, endedAt }) => code === 'worker_file' && endedAt === null);
+  const judged = known.filter((each) => lastSync === undefined || !ranIn(lastSync, each));
+  const present = problemsOf({ jobs: judged, mirror, journal, freshness, trouble: null }, []);
+  const lost = store.shared === undefined ? await journalProblem(settings, journal) : null;
+  const since = new Map(record.alerts.map((alert) => [keyOf(alert.problem), alert.problem.since]));
   return {
-    /** Null if no worker runs. */
-    worker: record.worker,
-    /** Every worker of a shared store, including those that wait or are gone; empty without a shared store. */
-    fleet: record.fleet,
-    /** Empty if the shared store cannot be reached: their state is not known then. */
-    jobs: (problem === null ? jobs : []).map((job) =>
-      jobStatus(
-        job,
-        record.progress?.get(job.name),
-        record.newest.get(job.name),
-        record.worker === null ? undefined : now,
-        record.alerts,
-      ),
-    ),
-    freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
-    alerts: record.alerts.map(({ problem, kind, since, text, next }) => ({ problem, kind, since, text, next })),
-    open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
-      ({ batch, rows, isInHand }) => ({ batch, rows, is_in_hand: isInHand }),
-    ),
-    /** Why the journal's file cannot be used, or that it is lost; null if nothing is known to be wrong with it. */
-    journal_problem: journal === null || store.shared !== undefined ? null : await journalProblem(settings, journal),
-    /** The store of journal, jobs and alerts, and why it cannot be used; null if they are in files. */
-    shared_store:
-      store.shared === undefined
-        ? null
-        : {
-            address: databaseText(store.shared),
-            problem,
-            /** How far its clock, which jobs and batches use, is ahead of this machine's; null if the store is empty. */
-            clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
-          },
+    worker: {
+      worker: record.worker,
+      fleet: record.fleet,
+      jobs: known.map((each) => jobStatus(each, record.worker === null ? undefined : now)),
+      freshness,
+      shared_store:
+        store.shared === undefined
+          ? null
+          : {
+              address: databaseText(store.shared),
+              clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
+            },
+    },
+    told: [
+      ...(problem === null ? [] : [{ code: 'shared_store', facts: problem, since: null } as const]),
+      ...(lost === null ? [] : [{ code: 'journal', facts: { message: lost }, since: null } as const]),
+      ...('problem' in mirror
+        ? [{ code: 'no_mirror', facts: { message: mirror.problem, advice: '' }, since: null } as const]
+        : []),
+      ...(trouble === undefined ? [] : [trouble.problem]),
+      ...present.map((each): Problem => ({ ...each, since: since.get(keyOf(each)) ?? each.since })),
+    ],
   };
 }
 
@@ -76,25 +119,39 @@ async function journalProblem({ store: { mirror, journal } }: Settings, check: C
   }
 }
 
+interface JobRecord {
+  readonly newest: JobRun | undefined;
+  readonly latest: JobRun | undefined;
+  readonly judged: JobRun | undefined;
+  readonly handledUntil: number | undefined;
+}
+
 /** Reads the worker's store. A shared store that cannot be reached becomes a `problem`, so that the mirror is still shown. */
 async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
-  const newest = new Map<string, JobRun | undefined>();
+  const none: JobRecord = { newest: undefined, latest: undefined, judged: undefined, handledUntil: undefined };
+  const jobs = new Map<string, JobRecord>();
+  const ofJob = (name: string): JobRecord => jobs.get(name) ?? none;
   try {
     const store = await openWorkerStoreIfMade(settings, clock, releases);
-    for (const { name } of settings.jobs) newest.set(name, (await store?.runs(1, name))?.[0]);
+    const progress = await store?.progress();
+    for (const { name } of settings.jobs) {
+      const [newest] = (await store?.runs(1, name)) ?? [];
+      const known = { ...none, ...progress?.get(name), newest };
+      // A run that died is not on record as ended before the next worker starts.
+      jobs.set(name, newest?.outcome === 'killed' ? { ...known, latest: newest, judged: newest } : known);
+    }
     return {
       worker: (await store?.scheduler()) ?? null,
-      progress: await store?.progress(),
-      newest,
-      alerts: (await store?.alerts())?.alerts ?? [],
+      ofJob,
+      alerts: (await store?.alerts()) ?? [],
       fleet: (await store?.fleet()) ?? [],
       clock: store?.clock,
       problem: null,
     };
   } catch (error) {
     if (settings.store.shared === undefined || !(error instanceof FileError)) throw error;
-    const problem = { problem: error.message, next: error.advice ?? '' };
-    return { worker: null, progress: undefined, newest, alerts: [], fleet: [], clock: undefined, problem };
+    const problem = { message: error.message, advice: error.advice ?? '' };
+    return { worker: null, ofJob, alerts: [], fleet: [], clock: undefined, problem };
   }
 }
 
@@ -111,19 +168,10 @@ export async function openJobRuns(settings: Settings, limit: number, clock: Cloc
 }
 
 /** @param now undefined if no worker runs */
-function jobStatus(
-  job: Job,
-  progress: JobProgress | undefined,
-  newest: JobRun | undefined,
-  now: number | undefined,
-  alerts: readonly Alert[],
-) {
-  const next = now === undefined ? undefined : nextTime(job, progress?.handledUntil ?? now, now);
-  // A run that died is not on record as ended before the next worker starts.
-  const latest = newest?.outcome === 'killed' ? newest : progress?.latest;
+function jobStatus({ job, newest, latest, handledUntil }: JobRecord & { readonly job: Job }, now?: number): JobStatus {
+  const next = now === undefined ? undefined : nextTime(job, handledUntil ?? now, now);
   return {
     job: job.name,
-    /** Null if it is not running. */
     running_since: newest?.outcome === null ? newest.startedAt : null,
     last:
       latest === undefined
@@ -135,108 +183,48 @@ function jobStatus(
             finished_at: latest.finishedAt,
             problem: latest.problem,
           },
-    /** Null if it will not begin: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
-    /** What the worker would alert about now, whether it runs or not. */
-    problems: problemsOfJob({ job, latest }, alerts),
   };
-}
-
-function problemsOfJob(view: Parameters<typeof jobProblems>[0], alerts: readonly Alert[]) {
-  const { latest } = view;
-  const known = new Map(alerts.map((alert) => [alert.problem, alert]));
-  return jobProblems(view, known).map(({ problem, kind, text, next }) => {
-    const since = known.get(problem)?.since ?? latest?.finishedAt ?? latest?.startedAt ?? null;
-    return { kind, since, text, next };
-  });
 }
 
 /** The state of mirror, worker and journal, read together. */
-export type WholeStatus =
-  | {
-      readonly mirror: MirrorStatus;
-      readonly worker: WorkerStatus;
-      /** The worst first. */
-      readonly problems: readonly StatusProblem[];
+export interface WholeStatus {
+  /** Or why the mirror cannot be read. */
+  readonly mirror: MirrorStatus | FileError;
+  readonly worker: WorkerStatus;
+  /** The worst first. */
+  readonly problems: readonly Problem[];
+}
+
+/** Reads the state of one server. Throws a FileError if the worker's file cannot be read. */
+export function openWholeStatus(settings: Settings, clock: Clock): Promise<WholeStatus> {
+  return withReleases(async (releases) => {
+    let mirror: MirrorStatus;
+    try {
+      mirror = openStatus(settings, releases);
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      const { worker } = await openWorkerStatus(settings, clock, releases);
+      return { mirror: error, worker, problems: [problemOf('no_mirror', error)] };
     }
-  /** Why the mirror cannot be read. */
-  | { readonly mirror: FileError; readonly worker: WorkerStatus };
-
-/** For so long all callers share one reading. Otherwise twenty readers would each count a million rows. */
-const sharedMs = secondMs;
-
-interface Reading {
-  readonly at: number;
-  /** From the monotonic clock. */
-  readonly since: number;
-  readonly fingerprint: string;
-  readonly status: Promise<WholeStatus>;
-  isWriting: boolean;
-  isDone: boolean;
-}
-
-/**
- * Returns a function that reads the state; all calls within a second share one reading. Unless a sync is running, a change of the
- * files ends the reading at once, so that a page shows what the click before it did. @param elapsed monotonic time, ms
- */
-export function openWholeStatus(
-  settings: Settings,
-  clock: Clock,
-  elapsed: () => number = () => performance.now(),
-): () => Promise<WholeStatus> {
-  let last: Reading | undefined;
-  const { mirror, journal, shared } = settings.store;
-  const files = [mirror, journal, workerFileOf(mirror)].flatMap((file) => [file, `${file}-wal`]);
-
-  function isCurrent({ at, since, fingerprint, isWriting, isDone }: Reading, now: number): boolean {
-    // If the clock was set, all ages in the reading are wrong.
-    if (elapsed() - since > sharedMs || Math.abs(now - at) > sharedMs) return false;
-    // Files do not show what others write into a shared store.
-    return isWriting || (shared === undefined ? fingerprint === fingerprintOf(files) : !isDone);
-  }
-
-  return () => {
-    const now = clock.now();
-    if (last !== undefined && isCurrent(last, now)) return last.status;
-    const status = readStatus(settings, clock);
-    const reading: Reading = {
-      at: now,
-      since: elapsed(),
-      fingerprint: fingerprintOf(files),
-      status,
-      isWriting: false,
-      isDone: false,
-    };
-    last = reading;
-    void status
-      .then(({ mirror: found }) => (reading.isWriting = !(found instanceof FileError) && found.running !== null))
-      // Those who wait for a reading get its failure; later callers read again.
-      .catch(() => (last = last === reading ? undefined : last))
-      .finally(() => (reading.isDone = true));
-    return status;
-  };
-}
-
-function fingerprintOf(files: readonly string[]): string {
-  return files
-    .map((file) => statSync(file, { throwIfNoEntry: false }))
-    .map((found) => (found === undefined ? '' : `${found.ino} ${found.size} ${found.mtimeMs}`))
-    .join();
-}
-
-async function readStatus(settings: Settings, clock: Clock): Promise<WholeStatus> {
-  const worker = await withReleases((releases) => openWorkerStatus(settings, clock, releases));
-  try {
-    const mirror = await withReleases((releases) => openStatus(settings, releases));
-    return { mirror, worker, problems: statusProblems(mirror, worker) };
-  } catch (error) {
-    if (error instanceof FileError) return { mirror: error, worker };
-    throw error;
-  }
+    const last = mirror.runs.find(({ status }) => status !== 'running');
+    const lastSync = last?.status === 'complete' ? undefined : last;
+    const { worker, told } = await openWorkerStatus(settings, clock, releases, lastSync);
+    return { mirror, worker, problems: statusProblems(mirror, told) };
+  });
 }
 
 /** The state of one server of the config file. */
-export type ServerState = Readonly<Awaited<ReturnType<typeof stateOf>>>;
+export interface ServerState {
+  /** Null for the settings outside of the profiles. */
+  readonly profile: string | null;
+  /** The exit code of `status --check` for this server. */
+  readonly check: ExitCode;
+  readonly fresh_as_of: Timestamp | null;
+  readonly is_running: boolean;
+  readonly has_worker: boolean;
+  readonly problems: readonly Problem[];
+}
 
 /** Reads the state of each server; sorts by severity, then by age. Opens the files of one server at a time. */
 export async function openServerStates(all: readonly ServerReading[], clock: Clock): Promise<ServerState[]> {
@@ -251,30 +239,24 @@ export async function openServerStates(all: readonly ServerReading[], clock: Clo
   );
 }
 
-/** `profile` is null for the settings outside of the profiles. `check` is the exit code of `status --check` for this server. */
-async function stateOf({ profile, reading: { settings, problems } }: ServerReading, clock: Clock) {
+async function stateOf(
+  { profile, reading: { settings, problems } }: ServerReading,
+  clock: Clock,
+): Promise<ServerState> {
   const none = { profile, check: 2, fresh_as_of: null, is_running: false, has_worker: false } as const;
   if (settings === undefined) return { ...none, problems: problems.map((error) => problemOf('settings', error)) };
   try {
-    return await withReleases(async (releases) => {
-      const mirror = openStatus(settings, releases);
-      const worker = await openWorkerStatus(settings, clock, releases);
-      const problems = statusProblems(mirror, worker);
-      return {
-        profile,
-        check: checkCode(problems),
-        fresh_as_of: mirror.fresh_as_of,
-        is_running: mirror.running !== null,
-        has_worker: worker.worker !== null,
-        problems,
-      };
-    });
+    const { mirror, worker, problems: found } = await openWholeStatus(settings, clock);
+    if (mirror instanceof FileError) return { ...none, problems: found };
+    const { fresh_as_of, running } = mirror;
+    const state = { fresh_as_of, is_running: running !== null, has_worker: worker.worker !== null };
+    return { profile, check: checkCode(found), ...state, problems: found };
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
     return { ...none, problems: [problemOf('no_mirror', error)] };
   }
 }
 
-function problemOf(kind: 'settings' | 'no_mirror', { message, advice = '' }: OperatorError): StatusProblem {
-  return { kind, problem: message, next: advice };
+function problemOf(code: 'settings' | 'no_mirror', { message, advice = '' }: OperatorError): Problem {
+  return { code, facts: { message, advice }, since: null };
 }

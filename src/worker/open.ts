@@ -6,7 +6,7 @@ import { version } from '../model/program.ts';
 import { networkOf } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
-import { metricsText, metricsType } from './metric-families.ts';
+import { metricsText, metricsType } from './metrics.ts';
 import { openHealthOf, openWorkerStore } from './open-store.ts';
 import { sleepByClock, sleepFor } from './sleep.ts';
 import { Watch, type WatchPorts, type WatchSettings } from './watch.ts';
@@ -21,6 +21,13 @@ export function watchSettingsOf(settings: Settings): WatchSettings {
 type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn' | 'id' | 'prepare'> &
   Pick<WatchPorts, 'folder' | 'environment' | 'pasteable' | 'isOneOfMany'>;
 
+export interface OpenWorker {
+  readonly worker: Worker;
+  readonly watch: Watch;
+  /** Works until the signal of the surroundings is aborted. Throws a LockHeldError if another worker has this mirror. */
+  readonly run: () => Promise<void>;
+}
+
 /**
  * Opens the worker of the settings and the watch over it. Both do nothing before `run`, but the health is served from now on.
  * Throws a FileError; throws a UsageError if it cannot listen on the address and no other worker runs for this mirror.
@@ -29,24 +36,38 @@ export async function openWorker(
   { settings, clock, log, signal }: Surroundings,
   ports: Ports & Partial<Pick<WorkerPorts, 'sleep'>>,
   releases: Releases,
-): Promise<{ readonly worker: Worker; readonly watch: Watch }> {
+): Promise<OpenWorker> {
   const store = await openWorkerStore(settings, clock, releases);
   const health = releases.add(openHealthOf(settings, clock));
   const times = { clock: store.clock, sleep: sleepFor, rest: ports.sleep ?? sleepByClock };
+  const ended = new AbortController();
+  let watching = Promise.resolve();
   const emit: WorkerPorts['emit'] = (event) => {
     ports.emit(event);
     watch.onEvent(event);
+    // Until then, another worker may own the mirror.
+    if (event.kind === 'started') watching = watch.run(AbortSignal.any([signal, ended.signal]));
   };
   const worker = new Worker({ ...times, ...ports, emit, store, signal }, settings.jobs);
   const profile = settings.profile ?? null;
-  const watch = await Watch.open(
+  const watch = new Watch(
     { ...times, ...ports, view: () => worker.view(), store, health, log, profile, version: version() },
     watchSettingsOf(settings),
+    await store.alerts(),
   );
   // If another worker runs for this mirror, `run` says so. Listening here would only say that the port is taken.
   const servesHealth = ports.isOneOfMany !== true && (await store.scheduler()) === undefined;
   if (servesHealth) await serveHealth(settings, watch.pages, log, releases);
-  return { worker, watch };
+  const run = async (): Promise<void> => {
+    try {
+      await worker.run();
+    } finally {
+      ended.abort();
+      // Before the releases close the files that it reads.
+      await watching;
+    }
+  };
+  return { worker, watch, run };
 }
 
 async function serveHealth({ worker }: Settings, pages: Pages, log: Log, releases: Releases): Promise<void> {

@@ -1,361 +1,361 @@
 /**
- * What is wrong right now, how fresh the mirror is, and what to do next. Alerts leave the machine, so they contain only texts of this
- * program; the log and `status` also have the reasons in the words of the server or of a file.
+ * What may be wrong, as a code and facts, and the one table of its words. The command line, the console, alerts and JSON all use it.
+ * Alerts leave the machine, so the facts of what they tell hold nothing in the words of the server or of a file.
  */
+import { type ExitCode, worstOf } from '../model/errors.ts';
+import { isResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
-import type { ResourceName } from '../model/resources.ts';
-import { durationText, parseInstant, secondMs, type Timestamp } from '../model/time.ts';
-import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
-import type { JobRun, Problem, ProblemKind, RunOutcome } from './store/port.ts';
-import type { JobView } from './worker.ts';
+import { durationText, secondMs, type Timestamp } from '../model/time.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
-import type { RunStatus } from '../store/mirror-types.ts';
-import type { ExitCode } from '../model/errors.ts';
-import type { WorkerStatus } from './open-status.ts';
+import type { RunReport } from '../store/mirror-types.ts';
+import type { Job } from '../model/job.ts';
+import type { Check, Freshness, JournalHealth, MirrorHealth, OpenBatch } from './store/health.ts';
+import type { JobRun, RunOutcome } from './store/port.ts';
+
+interface FactsOf {
+  /** The settings of a server cannot be used. */
+  readonly settings: { readonly message: string; readonly advice: string };
+  readonly no_mirror: { readonly message: string; readonly advice: string };
+  readonly shared_store: { readonly message: string; readonly advice: string };
+  readonly journal: { readonly message: string };
+  /** Rows whose outcome is open, of a batch that no process works on. */
+  readonly batch_unknown: Pick<OpenBatch, 'batch' | 'rows'>;
+  /** The worker cannot write its own file. */
+  readonly worker_file: { readonly message: string };
+  readonly stale: { readonly resources: readonly string[]; readonly max_staleness_seconds: number };
+  readonly deletions_refused: { readonly resource: string; readonly windows: number };
+  /** Windows of these resources are not settled, for one reason. */
+  readonly not_settled: {
+    readonly resources: readonly string[];
+    readonly windows: number;
+    readonly first: string;
+    readonly reason: string;
+  };
+  readonly never_read: { readonly resources: readonly string[]; readonly is_running: boolean };
+  /** The run that read these windows did not get to their end. */
+  readonly cut_off: { readonly resource: string; readonly windows: number };
+  /** The last sync, with the reasons that no window has. */
+  readonly last_run: {
+    readonly started_at: Timestamp;
+    readonly status: string;
+    readonly reasons: readonly { readonly resources: readonly string[]; readonly reason: string }[];
+  };
+  readonly key_refused: { readonly jobs: readonly string[] };
+  readonly server_unreachable: { readonly jobs: readonly string[] };
+  /** A job that did not run, failed, or left something out: `parts` says what, in a sync. */
+  readonly job_failed: {
+    readonly job: string;
+    readonly run: string;
+    readonly outcome: RunOutcome;
+    readonly exit_code: number | null;
+    readonly parts: readonly string[];
+  };
+  readonly test: Readonly<Record<string, never>>;
+}
+
+export type ProblemCode = keyof FactsOf;
+
+/** Something that is wrong. `since`: when that began, or was noticed; null if that is not known. */
+export type Problem<C extends ProblemCode = ProblemCode> = {
+  readonly [Code in C]: { readonly code: Code; readonly facts: FactsOf[Code]; readonly since: Timestamp | null };
+}[C];
+
+export interface Words {
+  /** What is wrong, and why. */
+  readonly what: string;
+  /** What to do, with commands in backquotes; null if there is nothing to do. */
+  readonly next: string | null;
+}
+
+const steps = {
+  doctor: 'Next: `admin-mirror doctor` shows what is wrong and where to correct it',
+  status: 'Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
+  sync: 'Next: `admin-mirror sync` reads the open parts again; if the problem stays, run `admin-mirror doctor`',
+  log: 'Next: read the log of that run; `admin-mirror schedule --once NAME` runs a job now',
+  worker: 'Next: check that the worker runs (`admin-mirror status`); the next run does what is left',
+} as const;
+
+/** The worst first. */
+const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words } = {
+  settings: ({ message, advice }) => ({ what: message, next: advice }),
+  no_mirror: ({ message, advice }) => ({ what: message, next: advice }),
+  shared_store: ({ message, advice }) => ({ what: message, next: advice }),
+  journal: ({ message }) => ({ what: message, next: steps.doctor }),
+  batch_unknown: ({ batch, rows }) => {
+    const counts = Object.entries(rows).filter(([, count]) => count > 0);
+    const states = counts.map(
+      ([state, count]) => `${count} ${state === 'needs_human' ? 'in need of a person' : state}`,
+    );
+    const next = `Next: \`admin-mirror bulk resume ${batch}\` looks for them again; do not send those rows in any other way`;
+    return { what: `batch ${batch} has rows whose outcome is not known: ${states.join(', ')}`, next };
+  },
+  worker_file: ({ message }) => ({
+    what: `the worker cannot write its own file: ${message}`,
+    next: 'Next: free some space in the folder of the mirror, or correct its permissions',
+  }),
+  stale: ({ resources, max_staleness_seconds }) => {
+    const names = resources.length === 0 ? 'there is no mirror' : resources.join(', ');
+    const limit = durationText(max_staleness_seconds * secondMs);
+    return { what: `the mirror is older than the ${limit} of worker.max_staleness: ${names}`, next: steps.sync };
+  },
+  deletions_refused: ({ resource, windows }) => ({
+    what: `many ${resource} disappeared from the server at once, and were kept here (${counted(windows, 'window')})`,
+    next: 'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
+  }),
+  never_read: ({ resources, is_running }) => ({
+    what: `never read whole: ${resources.join(', ')}`,
+    next: is_running ? 'Next: wait for the sync that is running' : steps.sync,
+  }),
+  not_settled: ({ resources, windows, first, reason }) => {
+    const more = windows === 1 ? '' : `, and ${counted(windows - 1, 'more window')}`;
+    return { what: `${resources.join(', ')} ${first}${more}: ${reason}`, next: steps.sync };
+  },
+  cut_off: ({ resource, windows }) => {
+    const was = windows === 1 ? 'was not read to its end' : 'were not read to their end';
+    return { what: `${resource}: ${counted(windows, 'window')} ${was}`, next: steps.sync };
+  },
+  last_run: ({ started_at, status, reasons }) => {
+    // A run whose disk was full looks like one that was killed.
+    const ended =
+      status === 'failed' ? status : status === 'killed' ? 'was killed or could not write its end' : `was ${status}`;
+    const why = reasons.map(({ resources, reason }) => `${resources.join(', ')}: ${reason}`).join('; ');
+    const what = `the last run, of ${started_at}, ${ended}${why === '' ? '' : ` (${why})`}`;
+    return { what, next: status === 'failed' ? steps.doctor : steps.sync };
+  },
+  key_refused: ({ jobs }) => ({ what: `${jobs.join(', ')} failed: the server refused the key`, next: steps.doctor }),
+  server_unreachable: ({ jobs }) => ({
+    what: `${jobs.join(', ')} failed: the server could not be reached, or gave no usable response`,
+    next: steps.doctor,
+  }),
+  job_failed: ({ job, outcome, exit_code, parts }) => {
+    const [end, next] = jobEnds[outcome] ?? exitCodes[exit_code ?? -1] ?? ['failed', steps.log];
+    const code = outcome === 'failed' && exit_code !== null ? ` (exit code ${exit_code})` : '';
+    return { what: `${job} ${end}${code}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`, next };
+  },
+  test: () => ({ what: 'this is a test, nothing is wrong', next: null }),
+};
+
+/** What became of a job, and what to do next. */
+type JobWords = readonly [end: string, next: string];
+
+/** An outcome that is not here is no problem: the job catches up, or the job that it waited for has its own problem. */
+const jobEnds: Readonly<Partial<Record<RunOutcome, JobWords>>> = {
+  partial: ['was not complete', steps.status],
+  locked: [
+    'could not run: another run held the lock',
+    'Next: wait for the other run; `admin-mirror status` shows which one it is',
+  ],
+  timed_out: [
+    'took longer than its timeout allows and was stopped',
+    'Next: raise the timeout of the job; everything that was read is kept',
+  ],
+  interrupted: ['was stopped by a signal', steps.worker],
+  killed: ['ended because the worker died', steps.worker],
+  missed: ['did not run: no worker was running at its time', steps.worker],
+};
+
+/** Of a job that failed. */
+const exitCodes: Readonly<Record<number, JobWords>> = {
+  [-1]: ['was ended by a signal, or could not be run', steps.log],
+  1: ['failed because of a bug in admin-mirror', steps.log],
+  2: ['was refused: wrong settings or input, or a file that cannot be used', steps.doctor],
+  3: ['failed: the key was refused', steps.doctor],
+  4: ['failed: the server could not be reached, or gave no usable response', steps.doctor],
+  6: [
+    'found a difference between the mirror and the server',
+    'Next: `admin-mirror sync`, then `admin-mirror verify`; please report a difference that stays',
+  ],
+  8: [
+    'sent something, and the outcome is unknown',
+    'Next: `admin-mirror bulk status` names the batch; then run `admin-mirror bulk resume`',
+  ],
+};
+
+/** Words the problem, as every face of the program shows it. */
+export function wordsOf<C extends ProblemCode>({ code, facts }: Problem<C>): Words {
+  return (words[code] as (facts: FactsOf[C]) => Words)(facts);
+}
+
+/** What is wrong, in one line, and since when. */
+export function lineOf(problem: Problem): string {
+  const { what } = wordsOf(problem);
+  return problem.since === null ? what : `${what}, since ${problem.since}`;
+}
+
+/** Identifies the problem while it lasts: `job_failed:sync`. */
+export function keyOf({ code, facts }: Problem): string {
+  const [subject] = ['job', 'batch', 'resource'].flatMap((name) => (name in facts ? [Object(facts)[name]] : []));
+  return subject === undefined ? code : `${code}:${String(subject)}`;
+}
+
+export interface JudgedJob {
+  readonly job: Pick<Job, 'name' | 'run'>;
+  readonly judged: JobRun | undefined;
+}
 
 export interface Facts {
-  /** undefined if the worker could not read its file. */
-  readonly jobs: readonly JobView[] | undefined;
+  /** With the last run that says whether the job works; undefined if the worker could not read its file. */
+  readonly jobs: readonly JudgedJob[] | undefined;
   readonly mirror: Check<MirrorHealth>;
   readonly journal: Check<JournalHealth>;
   readonly freshness: Freshness;
-  /** Why the worker cannot write its file; undefined if it can. */
-  readonly trouble: string | undefined;
+  /** Why the worker cannot write its file; null if it can. */
+  readonly trouble: string | null;
 }
 
-/** Returns the present problems. A problem that cannot be judged now stays as in `known`: an unreadable file ends none. */
-export function problemsOf(facts: Facts, known: readonly Problem[]): Problem[] {
-  const open = new Map(known.map((each) => [each.problem, each]));
-  const keep = (...kinds: readonly ProblemKind[]) => known.filter(({ kind }) => kinds.includes(kind));
-  const { jobs, mirror, journal, freshness, trouble } = facts;
+/** Returns what the worker tells of. A problem that cannot be judged now stays as in `known`: an unreadable file ends none. */
+export function problemsOf({ jobs, mirror, journal, freshness, trouble }: Facts, known: readonly Problem[]): Problem[] {
+  const keep = (...codes: readonly ProblemCode[]) => known.filter(({ code }) => codes.includes(code));
   return [
-    ...(jobs === undefined ? keep('job_failed', 'job_partial') : jobs.flatMap((job) => jobProblems(job, open))),
+    ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, known)),
+    ...(trouble === null ? [] : [{ code: 'worker_file', facts: { message: trouble }, since: null } as const]),
     ...('problem' in mirror ? keep('stale', 'deletions_refused') : [...staleness(freshness), ...heldBack(mirror)]),
-    ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, open)),
-    ...(trouble === undefined
-      ? []
-      : [problem('worker_file', '', `the worker cannot write its own file: ${trouble}`, { next: steps.file })]),
+    ...(jobs === undefined ? keep('key_refused', 'server_unreachable', 'job_failed') : failedJobs(jobs)),
   ];
 }
 
-function problem(kind: ProblemKind, subject: string, text: string, more: Partial<Problem> = {}): Problem {
-  const none = { next: null, job: null, run: null, outcome: null, exitCode: null };
-  return { ...none, problem: subject === '' ? kind : `${kind}:${subject}`, kind, text, ...more };
+/** A job's problem ends with its next complete run. */
+function failedJobs(jobs: readonly JudgedJob[]): Problem[] {
+  const failed = jobs.flatMap(({ job, judged }) =>
+    judged?.outcome && judged.outcome !== 'complete' ? [{ job, run: judged, outcome: judged.outcome }] : [],
+  );
+  const causes = Map.groupBy(failed, ({ job, run }) =>
+    run.outcome === 'failed' && (job.run === 'sync' || job.run === 'verify')
+      ? serverCodes[run.exitCode ?? 0]
+      : undefined,
+  );
+  const shared = Array.from(causes, ([code, found]): Problem[] => {
+    const [since = null] = found.map(({ run }) => endOf(run)).sort();
+    return code === undefined ? [] : [{ code, facts: { jobs: found.map(({ job }) => job.name) }, since }];
+  });
+  const own = (causes.get(undefined) ?? []).map(({ job, run, outcome }): Problem => {
+    const parts = outcome === 'partial' ? partsOf(run) : [];
+    const facts = { job: job.name, run: run.run, outcome, exit_code: run.exitCode, parts };
+    return { code: 'job_failed', facts, since: endOf(run) };
+  });
+  return [...shared.flat(), ...own];
 }
 
-/** A job's problem ends with its next complete run. A partial run may become a failed one, but not the reverse. */
-export function jobProblems(
-  { job: { name }, latest }: Pick<JobView, 'job' | 'latest'>,
-  known: ReadonlyMap<string, Problem>,
-): Problem[] {
-  const partial = known.get(`job_partial:${name}`);
-  const failed = known.get(`job_failed:${name}`);
-  const before = [partial, failed].filter((each) => each !== undefined);
-  if (latest === undefined || latest.outcome === null) return before;
-  const { run, exitCode, outcome } = latest;
-  if (outcome === 'complete') return [];
-  const end = outcome === 'failed' ? failureText(exitCode) : ends[outcome];
-  // An outcome without a text is no problem: the job catches up, or the job that it waited for has its own problem.
-  if (end === undefined || (outcome === 'partial' && failed !== undefined)) return before;
-  const more = { job: name, run, outcome, exitCode, next: end.next };
-  if (outcome === 'partial') return [problem('job_partial', name, `${name} ${end.text}${partsOf(latest)}`, more)];
-  return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${end.text}`, more)];
+/** What keeps a sync or a comparison from the server is one problem for all of them, by exit code. */
+const serverCodes: Readonly<Record<number, 'key_refused' | 'server_unreachable'>> = {
+  3: 'key_refused',
+  4: 'server_unreachable',
+};
+
+const endOf = ({ finishedAt, startedAt }: JobRun): Timestamp => finishedAt ?? startedAt;
+
+/** Whether this sync ran in that run of a job. */
+export function ranIn({ started_at }: Pick<RunReport, 'started_at'>, { job, judged }: JudgedJob): boolean {
+  if (job.run !== 'sync' || judged === undefined) return false;
+  return judged.startedAt <= started_at && started_at <= endOf(judged);
 }
 
-/** `: users partial, emails failed`; empty if the report is not that of a sync. */
-function partsOf({ report }: JobRun): string {
+/** `users partial`, `emails failed`; none if the report is not that of a sync. */
+function partsOf({ report }: JobRun): string[] {
   const { resources } = (report ?? {}) as { readonly resources?: unknown };
-  if (typeof resources !== 'object' || resources === null) return '';
-  const parts = Object.entries(resources as Readonly<Record<string, { readonly status?: unknown } | null>>)
+  if (typeof resources !== 'object' || resources === null) return [];
+  return Object.entries(resources as Readonly<Record<string, { readonly status?: unknown } | null>>)
     .filter(([name, each]) => /^[a-z]+$/.test(name) && (each?.status === 'partial' || each?.status === 'failed'))
     .map(([name, each]) => `${name} ${String(each?.status)}`);
-  return parts.length === 0 ? '' : `: ${parts.join(', ')}`;
 }
 
 function staleness({ is_fresh, resources, max_staleness_seconds }: Freshness): Problem[] {
   if (is_fresh) return [];
   const stale = Object.entries(resources).filter(([, each]) => !each.is_fresh);
-  const names = stale.length === 0 ? 'there is no mirror' : `${stale.map(([name]) => name).join(', ')}: not fresh`;
-  const limit = durationText(max_staleness_seconds * secondMs);
-  return [problem('stale', '', `the mirror is older than the allowed ${limit} (${names})`, { next: steps.status })];
+  return [{ code: 'stale', facts: { resources: stale.map(([name]) => name), max_staleness_seconds }, since: null }];
 }
 
 function heldBack(mirror: Check<MirrorHealth>): Problem[] {
   const resources = 'found' in mirror ? mirror.found.resources : [];
-  return resources
-    .filter((each) => each.heldBack > 0)
-    .map(({ resource, heldBack: windows }) =>
-      problem(
-        'deletions_refused',
-        resource,
-        `many ${resource} disappeared from the server at once, and were kept here (${counted(windows, 'window')})`,
-        { next: steps.removals },
-      ),
-    );
+  return resources.flatMap(({ resource, heldBack: windows }) =>
+    windows === 0 ? [] : [{ code: 'deletions_refused', facts: { resource, windows }, since: null }],
+  );
 }
 
-/** Reports open rows of batches that no process works on. A process that works on a batch may still settle its rows. */
-function openBatches(journal: Check<JournalHealth>, known: ReadonlyMap<string, Problem>): Problem[] {
+/** A process that works on a batch may still settle its rows. It ends no problem before it has. */
+function openBatches(journal: Check<JournalHealth>, known: readonly Problem[]): Problem[] {
   const open = 'found' in journal ? journal.found.open : [];
-  return open.flatMap(({ batch, rows, isInHand }) => {
-    const before = known.get(`batch_unknown:${batch}`);
-    if (before !== undefined) return [before];
-    if (isInHand) return [];
-    const count = rows.sending + rows.acknowledged + rows.unknown + rows.needs_human;
-    const what = `the outcome of ${counted(count, 'row')} of the batch ${batch} is not known`;
-    return [problem('batch_unknown', batch, what, { next: steps.batch(batch) })];
+  return open.flatMap(({ batch, rows, isInHand }): Problem[] => {
+    const found: Problem = { code: 'batch_unknown', facts: { batch, rows }, since: null };
+    return isInHand && !known.some((each) => keyOf(each) === keyOf(found)) ? [] : [found];
   });
 }
 
-interface ResourceFreshness {
-  readonly fresh_as_of: Timestamp | null;
-  /** Counts from `fresh_as_of`; if there is none, from the last one that a run proved, or from the first request. */
-  readonly staleness_seconds: number;
-  readonly is_fresh: boolean;
-}
-
-export interface Freshness {
-  readonly is_fresh: boolean;
-  /** Of the stalest resource. */
-  readonly staleness_seconds: number;
-  readonly max_staleness_seconds: number;
-  readonly resources: Readonly<Partial<Record<ResourceName, ResourceFreshness>>>;
-  /** Why the mirror could not be read; null if it could. */
-  readonly problem: string | null;
-}
-
-/**
- * Judges the age of the mirror. If it was never complete, the age counts from the first request, so a first sync of hours raises no
- * alarm, and a restarted worker hides none. Resources that no sync reads don't count. @param startedAt used if there is no mirror
- */
-export function freshnessOf(
-  mirror: Check<MirrorHealth>,
-  times: { readonly startedAt: number; readonly now: number; readonly maxStalenessMs: number },
-): Freshness {
-  const { startedAt, now, maxStalenessMs } = times;
-  const max_staleness_seconds = maxStalenessMs / secondMs;
-  if ('problem' in mirror) {
-    return { is_fresh: false, staleness_seconds: 0, max_staleness_seconds, resources: {}, problem: mirror.problem };
-  }
-  const lines = 'found' in mirror ? mirror.found.resources : [];
-  const resources: Partial<Record<ResourceName, ResourceFreshness>> = {};
-  let oldest = lines.length === 0 ? now - startedAt : 0;
-  for (const { resource, freshAsOf, knownAt } of lines) {
-    // If the clock was set back, nothing may look fresher than now.
-    const age = Math.max(0, now - (parseInstant(freshAsOf ?? knownAt) ?? 0));
-    oldest = Math.max(oldest, age);
-    resources[resource] = {
-      fresh_as_of: freshAsOf,
-      staleness_seconds: age / secondMs,
-      is_fresh: age <= maxStalenessMs,
-    };
-  }
-  return {
-    is_fresh: oldest <= maxStalenessMs,
-    staleness_seconds: oldest / secondMs,
-    max_staleness_seconds,
-    resources,
-    problem: null,
-  };
-}
-
-/** What to do next, for alerts and `status`. Commands are in backquotes, as a person types them. */
-const steps = {
-  doctor: 'Next: `admin-mirror doctor` shows what is wrong and where to correct it',
-  status: 'Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
-  wait: 'Next: wait for the sync that is running',
-  sync: 'Next: `admin-mirror sync` reads the open parts again; if the problem stays, run `admin-mirror doctor`',
-  verify: 'Next: `admin-mirror sync`, then `admin-mirror verify`; please report a difference that stays',
-  removals:
-    'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
-  file: 'Next: free some space in the folder of the mirror, or correct its permissions',
-  log: 'Next: read the log of that run; `admin-mirror schedule --once NAME` runs a job now',
-  batch: (batch: string) =>
-    `Next: \`admin-mirror bulk resume ${batch}\` looks for them again; do not send those rows in any other way`,
-} as const;
-
-interface RunEndText {
-  readonly text: string;
-  readonly next: string;
-}
-
-const exitCodeTexts: Readonly<Record<number, RunEndText>> = {
-  1: { text: 'failed because of a bug in admin-mirror', next: steps.log },
-  2: { text: 'was refused: wrong settings or input, or a file that cannot be used', next: steps.doctor },
-  3: { text: 'failed: the server refused the key', next: steps.doctor },
-  4: { text: 'failed: the server could not be reached, or gave no usable response', next: steps.doctor },
-  6: { text: 'found a difference between the mirror and the server', next: steps.verify },
-  8: {
-    text: 'sent something, and the outcome is unknown',
-    next: 'Next: `admin-mirror bulk status` names the batch; then run `admin-mirror bulk resume`',
-  },
-};
-
-function failureText(exitCode: number | null): RunEndText {
-  if (exitCode === null) return { text: 'was ended by a signal, or could not be run', next: steps.log };
-  const { text, next } = exitCodeTexts[exitCode] ?? { text: 'failed', next: steps.log };
-  return { text: `${text} (exit code ${exitCode})`, next };
-}
-
-const restart = 'Next: check that the worker runs (`admin-mirror status`); the next run does what is left';
-
-/** For each outcome: the text behind the name of the job, and what to do next. */
-const ends: Readonly<Partial<Record<RunOutcome, RunEndText>>> = {
-  partial: { text: 'was not complete', next: steps.status },
-  locked: {
-    text: 'could not run: another run held the lock',
-    next: 'Next: wait for the other run; `admin-mirror status` shows which one it is',
-  },
-  timed_out: {
-    text: 'took longer than its timeout allows and was stopped',
-    next: 'Next: raise the timeout of the job; everything that was read is kept',
-  },
-  interrupted: { text: 'was stopped by a signal', next: restart },
-  killed: { text: 'ended because the worker died', next: restart },
-  missed: { text: 'did not run: no worker was running at its time', next: restart },
-};
-
-export interface StatusProblem {
-  readonly kind:
-    | 'settings'
-    | 'no_mirror'
-    | 'shared_store'
-    | 'journal'
-    | 'stale'
-    | 'not_settled'
-    | 'last_run'
-    | 'alert'
-    | 'batch_unknown';
-  /** What is wrong, and why. */
-  readonly problem: string;
-  /** What to do. Commands are in backquotes. */
-  readonly next: string;
-}
-
-/** Returns everything that needs a person, the worst first. */
-export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
-  return [
-    ...(worker.shared_store?.problem ? [{ kind: 'shared_store', ...worker.shared_store.problem } as const] : []),
-    ...lostJournal(worker),
-    ...batches(worker),
-    ...staleMirror(worker),
-    ...unread(mirror),
-    ...windows(mirror),
-    ...cutOff(mirror),
-    ...lastRun(mirror),
-    ...failedJobs(worker),
-  ];
+/** Returns everything that needs a person, the worst first. @param told what the worker tells of */
+export function statusProblems(mirror: MirrorStatus, told: readonly Problem[]): Problem[] {
+  const order = Object.keys(words);
+  const found = [...told, ...neverRead(mirror), ...notSettled(mirror, told), ...cutOff(mirror), ...lastRun(mirror)];
+  return found.sort((one, other) => order.indexOf(one.code) - order.indexOf(other.code));
 }
 
 /** Returns the exit code of `status --check`. */
-export function checkCode(problems: readonly StatusProblem[]): ExitCode {
-  if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
-  if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store', 'journal'].includes(kind))) return 2;
-  return problems.length === 0 ? 0 : 5;
-}
-
-function lostJournal({ journal_problem: problem }: WorkerStatus): StatusProblem[] {
-  return problem === null ? [] : [{ kind: 'journal', problem, next: steps.doctor }];
-}
-
-function batches({ open_batches }: WorkerStatus): StatusProblem[] {
-  return open_batches
-    .filter((each) => !each.is_in_hand)
-    .map(({ batch, rows }) => {
-      const counts = Object.entries(rows).filter(([, count]) => count > 0);
-      const words = counts
-        .map(([state, count]) => `${count} ${state === 'needs_human' ? 'in need of a person' : state}`)
-        .join(', ');
-      const problem = `batch ${batch} has rows whose outcome is not known: ${words}`;
-      return { kind: 'batch_unknown', problem, next: steps.batch(batch) };
-    });
-}
-
-function staleMirror({ freshness }: WorkerStatus): StatusProblem[] {
-  const { is_fresh, max_staleness_seconds, problem, resources } = freshness;
-  if (is_fresh) return [];
-  const limit = durationText(max_staleness_seconds * secondMs);
-  const names = Object.entries(resources).flatMap(([name, each]) => (each.is_fresh ? [] : [name]));
-  const old = `the mirror is older than the ${limit} of worker.max_staleness${names.length === 0 ? '' : `: ${names.join(', ')}`}`;
-  return [{ kind: 'stale', problem: problem ?? old, next: problem === null ? steps.sync : steps.doctor }];
+export function checkCode(problems: readonly Problem[]): ExitCode {
+  const codes = problems.map(({ code }) => {
+    if (code === 'batch_unknown') return 8;
+    return ['settings', 'no_mirror', 'shared_store', 'journal'].includes(code) ? 2 : 5;
+  });
+  return worstOf(codes);
 }
 
 /** Resources that were never read completely, unless a window says why. */
-function unread({ resources, running }: MirrorStatus): StatusProblem[] {
+function neverRead({ resources, running }: MirrorStatus): Problem[] {
   const names = Object.entries(resources).flatMap(([name, { fresh_as_of, open_problems }]) =>
     fresh_as_of === null && open_problems.every(({ problem }) => problem === null) ? [name] : [],
   );
   if (names.length === 0) return [];
-  const next = running?.command === 'sync' ? steps.wait : steps.sync;
-  return [{ kind: 'not_settled', problem: `never read whole: ${names.join(', ')}`, next }];
+  const is_running = running?.command === 'sync';
+  return [{ code: 'never_read', facts: { resources: names, is_running }, since: null }];
 }
 
 /** Windows without a reason: the run that read them did not get to its end. While another run works, it may be reading them. */
-function cutOff({ resources, running }: MirrorStatus): StatusProblem[] {
+function cutOff({ resources, running }: MirrorStatus): Problem[] {
   if (running !== null) return [];
-  return Object.entries(resources).flatMap(([resource, { fresh_as_of, open_problems }]) => {
-    const open = open_problems.filter(({ problem }) => problem === null).length;
-    if (fresh_as_of === null || open === 0) return [];
-    const was = open === 1 ? 'was not read to its end' : 'were not read to their end';
-    return [{ kind: 'not_settled', problem: `${resource}: ${counted(open, 'window')} ${was}`, next: steps.sync }];
+  return Object.entries(resources).flatMap(([resource, { fresh_as_of, open_problems }]): Problem[] => {
+    const windows = open_problems.filter(({ problem }) => problem === null).length;
+    if (fresh_as_of === null || windows === 0) return [];
+    return [{ code: 'cut_off', facts: { resource, windows }, since: null }];
   });
 }
 
-/** One problem for each resource and reason: a wrong total may keep a hundred windows open. */
-function windows({ resources }: MirrorStatus): StatusProblem[] {
-  return Object.entries(resources).flatMap(([resource, { open_problems }]) => {
-    const reasons = Map.groupBy(
-      open_problems.filter((each) => each.problem !== null),
-      ({ problem }) => problem ?? '',
+/** One problem for each reason: a server that is gone, or a wrong total, may keep a hundred windows open. */
+function notSettled({ resources }: MirrorStatus, told: readonly Problem[]): Problem[] {
+  const open = Object.entries(resources).flatMap(([resource, { open_problems }]) => {
+    const windows = open_problems.flatMap(({ problem, from, to }) =>
+      problem === null ? [] : [{ resource, window: `${from}..${to}`, reason: problem }],
     );
-    return [...reasons].map(([reason, found]): StatusProblem => {
-      const [first] = found;
-      const more = found.length === 1 ? '' : `, and ${counted(found.length - 1, 'more window')}`;
-      const where = first === undefined ? '' : ` ${first.from}..${first.to}${more}`;
-      const next = reason.includes('--allow-deletions') ? steps.removals : steps.sync;
-      return { kind: 'not_settled', problem: `${resource}${where}: ${reason}`, next };
-    });
+    const held = told.find(({ code, facts }) => code === 'deletions_refused' && facts.resource === resource);
+    return held?.code === 'deletions_refused' && held.facts.windows >= windows.length ? [] : windows;
   });
+  return Array.from(
+    Map.groupBy(open, ({ reason }) => reason),
+    ([reason, found]): Problem => {
+      const facts = {
+        resources: [...new Set(found.map(({ resource }) => resource))],
+        windows: found.length,
+        first: found[0]?.window ?? '',
+        reason,
+      };
+      return { code: 'not_settled', facts, since: null };
+    },
+  );
 }
 
 /** The last run that has ended, if it has reasons that no window names already. */
-function lastRun({ runs, resources }: MirrorStatus): StatusProblem[] {
+function lastRun({ runs, resources }: MirrorStatus): Problem[] {
   const last = runs.find(({ status }) => status !== 'running');
   if (last === undefined || last.status === 'complete') return [];
-  const reported = new Set(
-    Object.values(resources).flatMap((each) => each.open_problems.map(({ problem }) => problem)),
+  const known = new Set(Object.values(resources).flatMap((each) => each.open_problems.map(({ problem }) => problem)));
+  const hasReasons = (name: string) =>
+    isResourceName(name) && resources[name].open_problems.some(({ problem }) => problem);
+  const left = Object.entries(last.resources).filter(
+    ([name, { status, problem }]) =>
+      problem !== null && !known.has(problem) && !(status === 'partial' && hasReasons(name)),
   );
-  const reasons = Map.groupBy(
-    Object.entries(last.resources).filter(([, { problem }]) => problem !== null && !reported.has(problem)),
-    ([, { problem }]) => problem ?? '',
+  const reasons = Array.from(
+    Map.groupBy(left, ([, { problem }]) => problem ?? ''),
+    ([reason, found]) => ({ reason, resources: found.map(([name]) => name) }),
   );
-  const words = [...reasons].map(([reason, found]) => `${found.map(([name]) => name).join(', ')}: ${reason}`);
-  if (words.length === 0 && last.status === 'partial' && reported.size > 0) return [];
-  const why = words.length === 0 ? '' : ` (${words.join('; ')})`;
-  const next = last.status === 'failed' ? steps.doctor : steps.sync;
-  const ended = runEnds[last.status] ?? `was ${last.status}`;
-  return [{ kind: 'last_run', problem: `the last run, of ${last.started_at}, ${ended}${why}`, next }];
-}
-
-/** A run whose disk was full looks like one that was killed. */
-const runEnds: Readonly<Partial<Record<RunStatus, string>>> = {
-  failed: 'failed',
-  killed: 'was killed or could not write its end',
-};
-
-/**
- * What the worker would alert about now: the last runs of its jobs, whether it runs or not, and its own file. The problems above cover
- * all other kinds.
- */
-function failedJobs({ alerts, jobs }: WorkerStatus): StatusProblem[] {
-  const judged = new Set(jobs.flatMap(({ job }) => [`job_failed:${job}`, `job_partial:${job}`]));
-  // Only a worker ends the alert of a job that was removed.
-  const others = alerts.filter(
-    ({ kind, problem }) => ['job_failed', 'job_partial', 'worker_file'].includes(kind) && !judged.has(problem),
-  );
-  return [...jobs.flatMap(({ problems }) => problems), ...others].map(({ text, since, next }) => ({
-    kind: 'alert',
-    problem: `${text}, since ${since}`,
-    next: next ?? steps.log,
-  }));
+  if (reasons.length === 0 && last.status === 'partial' && known.size > 0) return [];
+  const { started_at, status } = last;
+  return [{ code: 'last_run', facts: { started_at, status, reasons }, since: null }];
 }

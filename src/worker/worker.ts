@@ -5,7 +5,7 @@ import { type CommandCall, commandText, type Job, type JobKind } from '../model/
 import { runId } from '../model/program.ts';
 import { type Clock, durationText, minuteMs, secondMs } from '../model/time.ts';
 import { couldNotRun, type JobEnd, outcomeOf } from './run-job.ts';
-import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
+import type { JobProgress, JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import { type Decision, decide, type JobState, nextTime } from './decide.ts';
 import type { Sleep } from './sleep.ts';
@@ -97,8 +97,8 @@ export interface WorkerPorts extends RunPorts {
 export type WorkerEvent =
   | { readonly kind: 'started'; readonly jobs: readonly Job[] }
   | { readonly kind: 'run_started'; readonly run: NewJobRun }
-  /** With outcome, exit code and report; also for the runs of a worker that died. */
-  | { readonly kind: 'run_ended'; readonly run: JobRun }
+  /** With outcome, exit code and report. Without `job` for the run of a worker that died. */
+  | { readonly kind: 'run_ended'; readonly run: JobRun; readonly job?: Job }
   /** A time of the job came and nothing ran. */
   | {
       readonly kind: 'not_run';
@@ -123,11 +123,14 @@ export interface JobView {
   readonly running: { readonly run: NewJobRun; readonly startedAt: number } | null;
   /** The last run that ended or was skipped; undefined if there is none. */
   readonly latest: JobRun | undefined;
+  readonly judged: JobProgress['judged'];
 }
 
 export interface WorkerView {
   readonly startedAt: number;
   readonly isStopping: boolean;
+  /** Why it cannot write its own file; null if it can. */
+  readonly trouble: string | null;
   readonly jobs: readonly JobView[];
 }
 
@@ -135,6 +138,7 @@ export interface WorkerView {
 const longestRestMs = 30 * secondMs;
 
 interface Running {
+  readonly job: Job;
   readonly run: NewJobRun;
   readonly startedAt: number;
   /** Set when the run has ended, until the end is on record. */
@@ -154,7 +158,7 @@ export class Worker {
   #wake = new AbortController();
   /** Stops everything if the lock is lost, as the caller's signal does. */
   readonly #stop = new AbortController();
-  #trouble: string | undefined;
+  #trouble: string | null = null;
 
   constructor(ports: WorkerPorts, jobs: readonly Job[]) {
     const signal = AbortSignal.any([ports.signal, this.#stop.signal]);
@@ -216,10 +220,11 @@ export class Worker {
     return {
       startedAt: this.#startedAt,
       isStopping: this.#ports.signal.aborted,
+      trouble: this.#trouble,
       jobs: this.#jobs.map((job): JobView => {
-        const { latest, handledUntil = now } = known.get(job.name) ?? {};
+        const { latest, judged, handledUntil = now } = known.get(job.name) ?? {};
         const nextAt = nextTime(job, handledUntil, now) ?? null;
-        return { job, nextAt, running: this.#running.get(job.name) ?? null, latest };
+        return { job, nextAt, running: this.#running.get(job.name) ?? null, latest, judged };
       }),
     };
   }
@@ -235,7 +240,7 @@ export class Worker {
         if (this.#ports.signal.aborted) return;
         await this.#apply(decision);
       }
-      this.#trouble = undefined;
+      this.#trouble = null;
     });
   }
 
@@ -296,25 +301,25 @@ export class Worker {
   }
 
   #start(job: Job, run: NewJobRun): void {
-    const running: Running = { run, startedAt: this.#ports.clock.now() };
+    const running: Running = { job, run, startedAt: this.#ports.clock.now() };
     this.#running.set(job.name, running);
-    const done = this.#finish(job, running);
+    const done = this.#finish(running);
     this.#runs.add(done);
     void done.finally(() => this.#runs.delete(done));
   }
 
-  async #finish(job: Job, running: Running): Promise<void> {
-    running.end = await runJob(job, running.run, this.#ports);
+  async #finish(running: Running): Promise<void> {
+    running.end = await runJob(running.job, running.run, this.#ports);
     this.#wake.abort();
   }
 
   async #recordEnds(): Promise<void> {
     const { store, emit } = this.#ports;
-    for (const [job, { run, end }] of this.#running) {
+    for (const [name, { job, run, end }] of this.#running) {
       if (end === undefined) continue;
       const ended = await store.endRun(run.run, end);
-      this.#running.delete(job);
-      emit({ kind: 'run_ended', run: ended });
+      this.#running.delete(name);
+      emit({ kind: 'run_ended', run: ended, job });
     }
   }
 

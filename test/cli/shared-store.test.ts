@@ -214,7 +214,7 @@ describe('with store.shared', () => {
     expect(code).toBe(2);
     expect(JSON.parse(stdout)).toMatchObject({
       problems: expect.arrayContaining([
-        expect.objectContaining({ kind: 'shared_store', problem: expect.stringMatching(/there is no such database/) }),
+        expect.objectContaining({ code: 'shared_store', problem: expect.stringMatching(/there is no such database/) }),
       ]),
       resources: { users: { live: expect.any(Number) } },
     });

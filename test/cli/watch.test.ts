@@ -26,8 +26,8 @@ describe('schedule --test-alert', () => {
     const folder = configured(`alerts: { webhook: "${receiver.url}/hidden", command: "cat" }\n`);
     const { code, stdout } = await invoke(['schedule', '--test-alert'], { folder });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^webhook: delivered \([\da-f-]{36}\)\ncommand: delivered \([\da-f-]{36}\)\n$/);
-    expect(receiver.alerts()).toEqual([expect.objectContaining({ kind: 'test', resolved: false })]);
+    expect(stdout).toMatch(/^webhook: delivered \([\da-f]{32}\)\ncommand: delivered \([\da-f]{32}\)\n$/);
+    expect(receiver.alerts()).toEqual([expect.objectContaining({ code: 'test', resolved: false })]);
   });
 
   test('names the profile, and does not pass the key on', async () => {
@@ -38,9 +38,9 @@ describe('schedule --test-alert', () => {
     const environment = { ADMIN_MIRROR_PROFILE: 'staging', ADMIN_MIRROR_API_KEY_STAGING: 'the-key-of-staging' };
     const { code } = await runCli(['schedule', '--test-alert'], { folder, environment });
     expect(code).toBe(0);
-    expect(JSON.parse(readFileSync(`${folder}/told.json`, 'utf8'))).toMatchObject({ kind: 'test', profile: 'staging' });
+    expect(JSON.parse(readFileSync(`${folder}/told.json`, 'utf8'))).toMatchObject({ code: 'test', profile: 'staging' });
     const seen = readFileSync(`${folder}/told.env`, 'utf8');
-    expect(seen).toContain('ALERT_KIND=test');
+    expect(seen).toContain('ALERT_CODE=test');
     expect(seen).not.toContain('the-key-of-staging');
   });
 
@@ -80,38 +80,30 @@ test('status reports jobs, a stale mirror and alerts', async () => {
   await sync(await startSandbox(), `${file}.db`);
   const store = openWorkerStore(`${file}.worker.db`);
   const since = '2026-03-11T10:00:00.000000Z' as never;
-  const facts = {
-    kind: 'job_failed',
-    text: 'nightly failed',
-    next: 'Next: `admin-mirror doctor`',
-    job: null,
-    run: null,
-    outcome: null,
-    exitCode: null,
-  } as const;
-  const alert = {
-    ...facts,
-    problem: 'job_failed:nightly',
-    since,
-    sentAt: since,
-  };
-  await store.saveAlerts({ alerts: [alert], messages: [] });
+  const facts = { job: 'nightly', run: 'r1', outcome: 'killed', exit_code: null, parts: [] } as const;
+  const failed = { code: 'job_failed', facts, since } as const;
+  await store.adoptJobs([{ name: 'nightly', cron: '0 0 29 2 *', timezone: 'UTC' }]);
+  const run = { run: 'r1', job: 'nightly', cause: 'scheduled', occurrence: 0, attempt: 1, command: 'sync' } as const;
+  await store.beginRun(run);
+  await store.endRun('r1', { outcome: 'killed', exitCode: null, problem: null, report: null });
+  await store.saveAlerts([{ problem: failed, told: { webhook: since }, endedAt: null }]);
   await store.close();
   const { stdout } = await invoke(['status'], { folder });
   expect(stdout).toContain(
     '\nwhat is wrong\n  the mirror is older than the 2h of worker.max_staleness: users, packages, emails, coupons\n    Next: `npx admin-mirror sync`',
   );
-  expect(stdout).toContain('\nno worker is running; its jobs are\n  nightly  has not run yet\n');
+  expect(stdout).toContain('\nno worker is running; its jobs are\n  nightly  killed ');
   expect(stdout).toMatch(
-    /\n {2}nightly failed, since 2026-03-11T10:00:00.000000Z\n {4}Next: `npx admin-mirror doctor`\n/,
+    /\n {2}nightly ended because the worker died, since 2026-03-11T10:00:00.000000Z\n {4}Next: check that the worker runs/,
   );
   const answer = JSON.parse((await invoke(['status', '--json'], { folder })).stdout) as object;
   expect(answer).toMatchObject({
     worker: null,
-    jobs: [{ job: 'nightly', last: null, next_at: null }],
+    jobs: [{ job: 'nightly', last: { outcome: 'killed' }, next_at: null }],
     freshness: { is_fresh: false, max_staleness_seconds: 7_200 },
-    alerts: [{ problem: 'job_failed:nightly', kind: 'job_failed' }],
-    problems: [{ kind: 'stale' }, { kind: 'alert' }],
-    open_batches: [],
+    problems: [
+      { code: 'stale', facts: { max_staleness_seconds: 7_200 }, since: null },
+      { code: 'job_failed', facts: { job: 'nightly', outcome: 'killed' }, since, next: expect.any(String) },
+    ],
   });
 });

@@ -37,7 +37,8 @@ export async function startWatch({
   maxStalenessMs,
   ...more
 }: WatchTry = {}) {
-  const time = { now: watchedFrom };
+  const time = { now: watchedFrom, trouble: null as string | null };
+  const job = jobOf('sync');
   const lines: string[] = [];
   const write = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
   const log: Log = { debug: write, info: write, warn: write, error: write };
@@ -56,13 +57,14 @@ export async function startWatch({
       health: openHealthStore({ mirror: `${files}/mirror.db`, journal: `${files}/journal.db` }, clock),
     };
     opened.push(ports.store, ports.health);
-    return Watch.open(
+    return new Watch(
       {
         ...ports,
         view: async () => ({
           startedAt: watchedFrom,
           isStopping: false,
-          jobs: [{ job: jobOf('sync'), nextAt: null, running: null, latest }],
+          trouble: time.trouble,
+          jobs: [{ job, nextAt: null, running: null, latest, judged: latest }],
         }),
         clock,
         sleep: () => Promise.resolve(),
@@ -74,6 +76,7 @@ export async function startWatch({
         ...more,
       },
       settings,
+      await ports.store.alerts(),
     );
   }
   let watch = await open();
@@ -88,10 +91,12 @@ export async function startWatch({
     /** Starts the next worker, with the files of the last one. */
     restart: async () => void (watch = await open()),
     pass: (ms: number) => void (time.now += ms),
+    /** Why the worker cannot write its file. */
+    trouble: (why: string | null) => void (time.trouble = why),
     /** Ends `sync` with this outcome and waits for its alerts. */
     end: async (outcome: RunOutcome, exitCode: number | null = null, report: unknown = null) => {
       latest = runOf(outcome, exitCode, time.now, report);
-      watch.onEvent({ kind: 'run_ended', run: latest });
+      watch.onEvent({ kind: 'run_ended', run: latest, job });
       await watch.check();
       await watch.settled();
     },

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { roles } from '../../src/model/actor.ts';
 import { dayMs } from '../../src/model/time.ts';
-import { openWholeStatus } from '../../src/worker/open-status.ts';
 import { startConsole } from '../support/console.ts';
 import { operator } from '../support/people.ts';
 
@@ -51,27 +50,6 @@ describe('the home page', () => {
     expect(shown).toMatch(/Servers .* west . 2 problems never none \(no profile\), this one . good .* none/);
     const alone = await startConsole();
     expect(await textOf(await (await alone.browser('rita', ['reader'])).get('/'))).not.toContain('Servers');
-  });
-
-  test('is read at most once a second for all viewers while a sync runs', async () => {
-    const { browser, settings, file, clock } = await startConsole();
-    const { get } = await browser('rita', ['reader']);
-    const status = openWholeStatus(settings, clock, () => 0);
-    const idle = status();
-    expect(await idle).toMatchObject({ mirror: { running: null } });
-    const store = openMirrorStore(file, clock);
-    store.acquireLock('sync', 'night', 'sync');
-    store.beginRun('night', 'sync', ['users'], operator);
-    // Without a running sync, changes are seen at once: the page after a click shows what it did.
-    const [first, second] = [status(), status()];
-    expect(first).not.toBe(idle);
-    expect(second).toBe(first);
-    await first;
-    store.noteProgress('night', 'users', { requests: 1 });
-    expect(status()).toBe(first);
-    const pages = await Promise.all(Array.from({ length: 20 }, async () => (await get('/')).text()));
-    expect(pages.every((each) => each.includes('href="/runs/night"'))).toBe(true);
-    store.close();
   });
 });
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { LockHeldError } from '../../src/model/errors.ts';
 import { minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { Alert, JobRunEnd, Message, NewJobRun } from '../../src/worker/store/port.ts';
+import type { Alert, JobRunEnd, NewJobRun } from '../../src/worker/store/port.ts';
 import type { WorkerStore } from '../../src/worker/store/store.ts';
 import { jobOf } from '../support/jobs.ts';
 
@@ -25,22 +25,10 @@ function newRun(run: string, occurrence: number | null = at('10:15'), job = 'syn
 }
 
 const alert: Alert = {
-  problem: 'job_failed:sync',
-  kind: 'job_failed',
-  text: 'sync failed',
-  next: null,
-  job: 'sync',
-  run: 'r1',
-  outcome: 'failed',
-  exitCode: 4,
-  since: timestampOf(at('10:00')),
-  sentAt: timestampOf(at('10:05')),
+  problem: { code: 'cut_off', facts: { resource: 'users', windows: 2 }, since: timestampOf(at('10:00')) },
+  told: { webhook: timestampOf(at('10:05')) },
+  endedAt: null,
 };
-
-function messageOf(id: string): Message {
-  const time = timestampOf(at('10:00'));
-  return { id, channel: 'webhook', payload: '{"id":1}', at: time, attempts: 2, notBefore: time };
-}
 
 async function outcomesOf(store: WorkerStore): Promise<(string | null)[]> {
   return (await store.runs(1_000)).map(({ outcome }) => outcome);
@@ -148,7 +136,11 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       const { cause: _cause, attempt: _attempt, ...rest } = newRun('r1');
       await store.recordSkip({ ...rest, occurrence: at('10:15') }, skipped);
       const progress = (await store.progress()).get('sync');
-      expect(progress).toMatchObject({ handledUntil: at('10:15'), latest: { run: 'r1', ...skipped } });
+      expect(progress).toMatchObject({
+        handledUntil: at('10:15'),
+        latest: { run: 'r1', ...skipped },
+        judged: undefined,
+      });
       expect(await outcomesOf(store)).toEqual(['skipped']);
     });
 
@@ -163,7 +155,10 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
         await store.beginRun(newRun(run, occurrence));
         await store.endRun(run, locked);
       }
-      expect((await store.progress()).get('sync')).toMatchObject({ latest: { run: 'scheduled' } });
+      expect((await store.progress()).get('sync')).toMatchObject({
+        latest: { run: 'scheduled' },
+        judged: { run: 'scheduled' },
+      });
     });
 
     test('that was left running is recorded as killed after its process is gone, and not before', async () => {
@@ -214,23 +209,27 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
   });
 
   describe('the alerts', () => {
-    test('are stored as they were saved, with messages in order, and replaced completely', async () => {
+    test('are stored as they were saved, the oldest first, and replaced completely', async () => {
       const { store, again } = await open();
       const other = await again();
-      expect(await store.alerts()).toEqual({ alerts: [], messages: [] });
-      const earlier = { ...alert, problem: 'stale', kind: 'stale', since: timestampOf(at('09:00')) } as const;
-      const messages = ['m2', 'm1', 'm3'].map(messageOf);
-      await store.saveAlerts({ alerts: [alert, earlier], messages });
-      expect(await other.alerts()).toEqual({ alerts: [earlier, alert], messages });
-      await store.saveAlerts({ alerts: [alert], messages: [messageOf('m3')] });
-      expect(await other.alerts()).toEqual({ alerts: [alert], messages: [messageOf('m3')] });
+      expect(await store.alerts()).toEqual([]);
+      const stale = { code: 'stale', facts: { resources: [], max_staleness_seconds: 1 } } as const;
+      const earlier: Alert = {
+        problem: { ...stale, since: timestampOf(at('09:00')) },
+        told: {},
+        endedAt: timestampOf(at('09:30')),
+      };
+      await store.saveAlerts([alert, earlier]);
+      expect(await other.alerts()).toEqual([earlier, alert]);
+      await store.saveAlerts([alert]);
+      expect(await other.alerts()).toEqual([alert]);
     });
 
     test('stay as they were if they could not be saved', async () => {
       const { store } = await open();
-      await store.saveAlerts({ alerts: [alert], messages: [messageOf('m1')] });
-      await expect(store.saveAlerts({ alerts: [alert, alert], messages: [] })).rejects.toThrow(/unique|duplicate/i);
-      expect(await store.alerts()).toEqual({ alerts: [alert], messages: [messageOf('m1')] });
+      await store.saveAlerts([alert]);
+      await expect(store.saveAlerts([alert, alert])).rejects.toThrow(/unique|duplicate/i);
+      expect(await store.alerts()).toEqual([alert]);
     });
   });
 }

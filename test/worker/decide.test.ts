@@ -40,7 +40,7 @@ function decided(jobs: readonly Job[], known: Readonly<Record<string, Known>>, n
   const states = new Map<string, JobState>(
     jobs.map(({ name }) => {
       const { handled = '2026-03-10T12:00Z', ...state } = known[name] ?? {};
-      return [name, { handledUntil: at(handled), latest: undefined, isRunning: false, ...state }];
+      return [name, { handledUntil: at(handled), latest: undefined, judged: undefined, isRunning: false, ...state }];
     }),
   );
   return decide(jobs, states, at(now));

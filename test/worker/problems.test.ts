@@ -1,9 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import type { Alert, JobRun, Problem, RunOutcome } from '../../src/worker/store/port.ts';
-import type { OpenBatch, ResourceHealth } from '../../src/worker/store/health.ts';
-import { alertsAfter, decideAlerts } from '../../src/worker/alerts.ts';
-import { type Facts, freshnessOf, problemsOf } from '../../src/worker/problems.ts';
+import type { Job } from '../../src/model/job.ts';
+import type { Alert, JobRun, RunOutcome } from '../../src/worker/store/port.ts';
+import { freshnessOf, type OpenBatch, type ResourceHealth } from '../../src/worker/store/health.ts';
+import { alertsAfter, isDue } from '../../src/worker/alerts.ts';
+import {
+  checkCode,
+  type Facts,
+  keyOf,
+  type Problem,
+  type ProblemCode,
+  problemsOf,
+  wordsOf,
+} from '../../src/worker/problems.ts';
 import { jobOf } from '../support/jobs.ts';
 
 const now = Date.parse('2026-03-11T10:00:00Z');
@@ -11,106 +20,149 @@ const now = Date.parse('2026-03-11T10:00:00Z');
 function ran(outcome: RunOutcome, exitCode: number | null = null, more: Partial<JobRun> = {}): JobRun {
   const at = timestampOf(now);
   const run = { run: 'r1', job: 'sync', cause: 'scheduled', occurrence: now, attempt: 1, command: 'c' } as const;
-  return {
-    ...run,
-    startedAt: at,
-    finishedAt: at,
-    outcome,
-    exitCode,
-    problem: 'anna@example.com said no',
-    report: null,
-    ...more,
-  };
+  const end = { outcome, exitCode, problem: 'anna@example.com said no', report: null };
+  return { ...run, startedAt: at, finishedAt: at, ...end, ...more };
 }
 
-const users: ResourceHealth = {
-  resource: 'users',
-  freshAsOf: timestampOf(now - hourMs),
-  knownAt: timestampOf(now - hourMs),
-  windows: { pending: 0, walking: 0, settled: 3, unsettled: 0 },
-  live: 5,
-  serverTotal: 5,
-  heldBack: 0,
-};
+const fresh = { freshAsOf: timestampOf(now - hourMs), knownAt: timestampOf(now - hourMs) };
+const users: ResourceHealth = { resource: 'users', ...fresh, live: 5, serverTotal: 5, heldBack: 0 };
 
 interface World extends Partial<Pick<Facts, 'journal' | 'trouble' | 'mirror'>> {
-  readonly latest?: JobRun | 'unreadable';
+  readonly judged?: JobRun | 'unreadable';
+  readonly job?: Job;
   readonly resources?: readonly ResourceHealth[];
 }
 
-function facts({ latest, resources = [users], ...more }: World): Facts {
+function facts({ judged, job = jobOf('sync'), resources = [users], ...more }: World): Facts {
   const mirror = more.mirror ?? ({ found: { resources } } as const);
-  const newest = latest === 'unreadable' ? undefined : latest;
-  const job = { job: jobOf('sync'), nextAt: null, running: null, latest: newest };
   return {
-    jobs: latest === 'unreadable' ? undefined : [job],
+    jobs: judged === 'unreadable' ? undefined : [{ job, judged }],
     journal: { absent: true },
-    trouble: undefined,
+    trouble: null,
     ...more,
     mirror,
     freshness: freshnessOf(mirror, { startedAt: now, now, maxStalenessMs: 26 * hourMs }),
   };
 }
 
-const namesOf = (world: World, known: readonly Problem[] = []) =>
-  problemsOf(facts(world), known).map(({ problem }) => problem);
+const namesOf = (world: World, known: readonly Problem[] = []) => problemsOf(facts(world), known).map(keyOf);
+
+/** One of each code, with its words and the exit code of `status --check`. */
+const each: {
+  readonly [Code in ProblemCode]: readonly [Problem<Code>['facts'], what: string, next: RegExp, check: number];
+} = {
+  settings: [{ message: 'no key', advice: 'Set it.' }, 'no key', /^Set it\.$/, 2],
+  no_mirror: [{ message: 'there is no mirror', advice: 'Sync.' }, 'there is no mirror', /^Sync\.$/, 2],
+  shared_store: [{ message: 'it is away', advice: 'Start it.' }, 'it is away', /^Start it\.$/, 2],
+  journal: [{ message: 'it is lost' }, 'it is lost', /doctor/, 2],
+  batch_unknown: [
+    { batch: 'b1', rows: { sending: 0, acknowledged: 0, unknown: 2, needs_human: 1 } },
+    'batch b1 has rows whose outcome is not known: 2 unknown, 1 in need of a person',
+    /`admin-mirror bulk resume b1`/,
+    8,
+  ],
+  worker_file: [{ message: 'the disk is full' }, 'the worker cannot write its own file: the disk is full', /space/, 5],
+  stale: [
+    { resources: ['users', 'emails'], max_staleness_seconds: 7_200 },
+    'the mirror is older than the 2h of worker.max_staleness: users, emails',
+    /sync/,
+    5,
+  ],
+  deletions_refused: [
+    { resource: 'users', windows: 2 },
+    'many users disappeared from the server at once, and were kept here (2 windows)',
+    /--allow-deletions/,
+    5,
+  ],
+  never_read: [{ resources: ['users'], is_running: true }, 'never read whole: users', /wait for the sync/, 5],
+  not_settled: [
+    { resources: ['users', 'emails'], windows: 3, first: '2026-01-01..2026-02-01', reason: 'it contradicts itself' },
+    'users, emails 2026-01-01..2026-02-01, and 2 more windows: it contradicts itself',
+    /sync/,
+    5,
+  ],
+  cut_off: [{ resource: 'users', windows: 2 }, 'users: 2 windows were not read to their end', /sync/, 5],
+  last_run: [
+    { started_at: timestampOf(now), status: 'failed', reasons: [{ resources: ['users'], reason: 'no answer' }] },
+    'the last run, of 2026-03-11T10:00:00.000000Z, failed (users: no answer)',
+    /doctor/,
+    5,
+  ],
+  key_refused: [{ jobs: ['sync', 'check'] }, 'sync, check failed: the server refused the key', /doctor/, 5],
+  server_unreachable: [
+    { jobs: ['sync'] },
+    'sync failed: the server could not be reached, or gave no usable response',
+    /doctor/,
+    5,
+  ],
+  job_failed: [
+    { job: 'sync', run: 'r1', outcome: 'partial', exit_code: 5, parts: ['users partial'] },
+    'sync was not complete: users partial',
+    /status/,
+    5,
+  ],
+  test: [{}, 'this is a test, nothing is wrong', /^$/, 5],
+};
+
+test.each(Object.entries(each))('%s has its words and its exit code', (code, [found, what, next, check]) => {
+  const problem = { code, facts: found, since: null } as Problem;
+  const words = wordsOf(problem);
+  expect(words.what).toBe(what);
+  expect(words.next ?? '').toMatch(next);
+  expect(checkCode([problem])).toBe(check);
+});
+
+test('the worst exit code counts, and without a problem it is 0', () => {
+  const of = (code: ProblemCode) => ({ code, facts: each[code][0], since: null }) as Problem;
+  expect(checkCode([])).toBe(0);
+  expect(checkCode([of('stale'), of('journal')])).toBe(2);
+  expect(checkCode([of('journal'), of('batch_unknown')])).toBe(8);
+});
 
 describe('a job', () => {
   test.each([
-    ['complete', 0, []],
-    ['partial', 5, ['job_partial:sync']],
-    ['failed', 3, ['job_failed:sync']],
-    ['locked', 7, ['job_failed:sync']],
-    ['timed_out', 143, ['job_failed:sync']],
-    ['interrupted', 143, ['job_failed:sync']],
-    ['killed', null, ['job_failed:sync']],
-    ['missed', null, ['job_failed:sync']],
-    ['stopped', 143, []],
-    ['skipped', null, []],
-  ] as const)('that ended as %s is a problem, or none', (outcome, exitCode, problems) => {
-    expect(namesOf({ latest: ran(outcome, exitCode) })).toEqual(problems);
+    ['complete', 0, null],
+    ['partial', 5, 'sync was not complete'],
+    ['failed', 1, 'sync failed because of a bug in admin-mirror (exit code 1)'],
+    ['failed', 9, 'sync failed (exit code 9)'],
+    ['failed', null, 'sync was ended by a signal, or could not be run'],
+    ['locked', 7, 'sync could not run: another run held the lock'],
+    ['timed_out', 143, 'sync took longer than its timeout allows and was stopped'],
+    ['interrupted', 143, 'sync was stopped by a signal'],
+    ['killed', null, 'sync ended because the worker died'],
+    ['missed', null, 'sync did not run: no worker was running at its time'],
+  ] as const)('that ended as %s with %s: %s', (outcome, exitCode, what) => {
+    const [problem] = problemsOf(facts({ judged: ran(outcome, exitCode) }), []);
+    expect(problem === undefined ? null : [keyOf(problem), wordsOf(problem).what]).toEqual(
+      what === null ? null : ['job_failed:sync', what],
+    );
   });
 
-  test('that gets worse is another problem, and one that gets better is not over until it is complete', () => {
-    const partial = problemsOf(facts({ latest: ran('partial', 5) }), []);
-    const both = problemsOf(facts({ latest: ran('failed', 4) }), partial);
-    expect(both.map(({ problem }) => problem)).toEqual(['job_partial:sync', 'job_failed:sync']);
-    expect(problemsOf(facts({ latest: ran('partial', 5) }), both)).toEqual(both);
-    expect(namesOf({ latest: ran('complete', 0) }, both)).toEqual([]);
-  });
-
-  test('that was skipped, or stopped with the worker, keeps its problem', () => {
-    const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
-    expect(problemsOf(facts({ latest: ran('skipped') }), failed)).toEqual(failed);
-    expect(problemsOf(facts({ latest: ran('stopped') }), failed)).toEqual(failed);
-  });
-
-  test('that did not get its lock has failed', () => {
-    expect(problemsOf(facts({ latest: ran('locked', 7) }), [])).toMatchObject([
-      { problem: 'job_failed:sync', text: 'sync could not run: another run held the lock' },
-    ]);
-  });
-
-  test('is reported without text from the server or a file', () => {
-    const [key] = problemsOf(facts({ latest: ran('failed', 3) }), []);
-    expect(key).toMatchObject({
-      kind: 'job_failed',
-      job: 'sync',
-      run: 'r1',
-      outcome: 'failed',
-      exitCode: 3,
-      text: 'sync failed: the server refused the key (exit code 3)',
+  test('that the server keeps out is one problem with all others, over when the last of them is', () => {
+    const unreachable = ran('failed', 4);
+    const jobs = ['sync', 'verify', 'export'] as const;
+    const world = (judged: JobRun) => ({
+      ...facts({}),
+      jobs: jobs.map((run) => ({ job: jobOf(run, { run }), judged: run === 'sync' ? judged : unreachable })),
     });
+    const found = (judged: JobRun) => problemsOf(world(judged), []).map((problem) => [keyOf(problem), problem.facts]);
+    const ofExport = ['job_failed:export', expect.objectContaining({ exit_code: 4 })];
+    expect(found(unreachable)).toEqual([['server_unreachable', { jobs: ['sync', 'verify'] }], ofExport]);
+    expect(found(ran('complete', 0))).toEqual([['server_unreachable', { jobs: ['verify'] }], ofExport]);
+    expect(found(ran('failed', 3))[0]).toEqual(['key_refused', { jobs: ['sync'] }]);
+  });
+
+  test('is told of without text from the server or a file', () => {
     const report = {
       resources: { users: { status: 'partial', problem: 'anna@example.com' }, coupons: { status: 'complete' } },
     };
-    const [part] = problemsOf(facts({ latest: ran('partial', 5, { report }) }), []);
-    expect(part?.text).toBe('sync was not complete: users partial');
-    expect(JSON.stringify([key, part])).not.toContain('anna');
+    const found = problemsOf(facts({ judged: ran('partial', 5, { report }) }), []);
+    expect(found).toMatchObject([{ code: 'job_failed', facts: { parts: ['users partial'] }, since: timestampOf(now) }]);
+    expect(JSON.stringify(found)).not.toContain('anna');
   });
 
   test('that was removed is not a problem', () => {
-    const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
+    const failed = problemsOf(facts({ judged: ran('failed', 1) }), []);
     expect(problemsOf({ ...facts({}), jobs: [] }, failed)).toEqual([]);
   });
 });
@@ -129,51 +181,40 @@ describe('the mirror', () => {
     ['that was first requested two days ago and was never complete is stale', [at(null, 48)], ['stale']],
     ['from before the clock was set back is no problem', [at(-3)], []],
     ['without resources is no problem for a worker that just started', [], []],
+    ['in which deletions were refused is a problem', [{ ...users, heldBack: 2 }], ['deletions_refused:users']],
   ] as const)('%s', (_, resources, problems) => {
     expect(namesOf({ resources: resources as readonly ResourceHealth[] })).toEqual(problems);
   });
 
   test('that does not exist is stale after the worker has waited for too long', () => {
-    const absent = { absent: true } as const;
-    const fresh = (startedAt: number) => freshnessOf(absent, { startedAt, now, maxStalenessMs: hourMs }).is_fresh;
-    expect(fresh(now - 59 * minuteMs)).toBe(true);
-    expect(fresh(now - 61 * minuteMs)).toBe(false);
-  });
-
-  test('in which deletions were refused is a problem', () => {
-    expect(namesOf({ resources: [{ ...users, heldBack: 2 }] })).toEqual(['deletions_refused:users']);
+    const isFresh = (startedAt: number) =>
+      freshnessOf({ absent: true }, { startedAt, now, maxStalenessMs: hourMs }).is_fresh;
+    expect(isFresh(now - 59 * minuteMs)).toBe(true);
+    expect(isFresh(now - 61 * minuteMs)).toBe(false);
   });
 });
 
-describe('a batch with rows of unknown outcome', () => {
+test('a batch with rows of unknown outcome is a problem if no process sends it, and remains one while one resumes it', () => {
   const batch = (isInHand: boolean): World => {
-    const open: OpenBatch = {
-      batch: 'b1',
-      rows: { sending: 0, acknowledged: 0, unknown: 1, needs_human: 1 },
-      isInHand,
-    };
-    return {
-      journal: { found: { batches: { planned: 0, applying: 0, stopped: 1, done: 0 }, open: [open], head: null } },
-    };
+    const rows = { sending: 0, acknowledged: 0, unknown: 1, needs_human: 1 };
+    const open: OpenBatch = { batch: 'b1', rows, isInHand };
+    return { journal: { found: { open: [open], head: null } } };
   };
-
-  test('is a problem if no process is sending it, and remains one while a process resumes it', () => {
-    expect(namesOf(batch(true))).toEqual([]);
-    const known = problemsOf(facts(batch(false)), []);
-    expect(known[0]?.text).toBe('the outcome of 2 rows of the batch b1 is not known');
-    expect(problemsOf(facts(batch(true)), known)).toEqual(known);
-    expect(namesOf({}, known)).toEqual([]);
-  });
+  expect(namesOf(batch(true))).toEqual([]);
+  const known = problemsOf(facts(batch(false)), []);
+  expect(known.map(keyOf)).toEqual(['batch_unknown:b1']);
+  expect(problemsOf(facts(batch(true)), known)).toEqual(known);
+  expect(namesOf({}, known)).toEqual([]);
 });
 
 test('a problem that cannot be checked is neither new nor over', () => {
   const world = {
-    latest: ran('failed', 1),
+    judged: ran('failed', 1),
     resources: [{ ...users, heldBack: 1, freshAsOf: null, knownAt: timestampOf(0) }],
   };
   const known = problemsOf(facts(world), []);
-  const blind = { latest: 'unreadable', mirror: { problem: 'locked' }, journal: { problem: 'locked' } } as const;
-  expect(problemsOf(facts(blind), known)).toEqual(known);
+  const blind = { judged: 'unreadable', mirror: { problem: 'locked' }, journal: { problem: 'locked' } } as const;
+  expect(namesOf(blind, known)).toEqual(['stale', 'deletions_refused:users', 'job_failed:sync']);
   expect(namesOf(blind)).toEqual([]);
 });
 
@@ -182,24 +223,36 @@ test('a worker that cannot write its file is a problem', () => {
 });
 
 describe('an alert', () => {
-  const problem = problemsOf(facts({ latest: ran('failed', 1) }), [])[0] as Problem;
+  const [problem] = problemsOf(facts({ judged: ran('failed', 1) }), []) as [Problem];
 
-  /** The alerts at each of these hours, with the problem present or not. */
-  function sentAt(...hours: readonly (readonly [hour: number, isThere: boolean])[]): string[] {
-    let alerts: readonly Alert[] = [];
+  /** What a channel is told at each of these hours, with the problem present or not. */
+  function toldAt(...hours: readonly (readonly [hour: number, isThere: boolean])[]): string[] {
+    let alerts = new Map<string, Alert>();
     return hours.flatMap(([hour, isThere]) => {
-      const steps = decideAlerts(alerts, isThere ? [problem] : [], now + hour * hourMs);
-      alerts = alertsAfter(alerts, steps);
-      return steps.map(({ kind }) => `${hour} ${kind}`);
+      const time = now + hour * hourMs;
+      alerts = alertsAfter(alerts, isThere ? [problem] : [], { now: time, reachable: ['webhook'] });
+      const [alert] = alerts.values();
+      if (alert === undefined || !isDue(alert, 'webhook', time)) return [];
+      const kind = alert.endedAt !== null ? 'ends' : alert.told.webhook === undefined ? 'begins' : 'lasts';
+      alerts = new Map(kind === 'ends' ? [] : [[keyOf(problem), { ...alert, told: { webhook: timestampOf(time) } }]]);
+      return [`${hour} ${kind}`];
     });
   }
 
-  test('is sent when its problem begins, each day while it lasts, and when it ends', () => {
+  test('is told when its problem begins, each day while it lasts, and when it ends', () => {
     const hours = [0, 1, 23, 24, 30, 47, 48].map((hour) => [hour, true] as const);
-    expect(sentAt(...hours, [49, false], [50, false])).toEqual(['0 begins', '24 lasts', '48 lasts', '49 ends']);
+    expect(toldAt(...hours, [49, false], [50, false])).toEqual(['0 begins', '24 lasts', '48 lasts', '49 ends']);
   });
 
-  test('of a problem that comes back is sent again', () => {
-    expect(sentAt([0, true], [1, false], [2, true], [3, false])).toEqual(['0 begins', '1 ends', '2 begins', '3 ends']);
+  test('of a problem that comes back is told again', () => {
+    expect(toldAt([0, true], [1, false], [2, true], [3, false])).toEqual(['0 begins', '1 ends', '2 begins', '3 ends']);
+  });
+
+  test('that no channel was told of goes when its problem ends, as does one of a channel that is no longer set', () => {
+    const begun = alertsAfter(new Map(), [problem], { now, reachable: ['webhook'] });
+    expect(alertsAfter(begun, [], { now, reachable: ['webhook'] }).size).toBe(0);
+    const told = new Map(Array.from(begun, ([key, alert]) => [key, { ...alert, told: { command: timestampOf(now) } }]));
+    expect(alertsAfter(told, [], { now, reachable: ['command'] }).size).toBe(1);
+    expect(alertsAfter(told, [], { now, reachable: ['webhook'] }).size).toBe(0);
   });
 });

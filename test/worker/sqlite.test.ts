@@ -48,7 +48,7 @@ test("a worker's file is not written by a worker that lost its lock", async () =
   database.exec('DELETE FROM worker_locks');
   await expect(store.setHandled('sync', 0)).rejects.toThrow(LockHeldError);
   await expect(store.beginRun({ ...run, run: 'r1' })).rejects.toThrow(LockHeldError);
-  await expect(store.saveAlerts({ alerts: [], messages: [] })).rejects.toThrow(LockHeldError);
+  await expect(store.saveAlerts([])).rejects.toThrow(LockHeldError);
   expect(await store.runs(9)).toEqual([]);
 });
 

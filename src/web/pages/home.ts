@@ -4,20 +4,19 @@ import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
-import type { StatusProblem } from '../../worker/problems.ts';
+import { lineOf, type Problem, wordsOf } from '../../worker/problems.ts';
 import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';
 import { startLinks } from './runs.ts';
 
 export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const status = await ports.status();
-  const { mirror, worker } = status;
+  const { mirror, worker, problems } = await ports.status();
   const body =
-    'problems' in status
-      ? html`${status.problems.length === 0 ? goodTag(status.mirror) : problemTags(status.problems, visit)}
-        ${freshnessTag(status.mirror, worker, ports)} ${runsTag(status.mirror, worker, visit)}`
-      : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
+    mirror instanceof FileError
+      ? html`${problemTag(mirror.message, mirror.advice)} ${startLinks(visit)}`
+      : html`${problems.length === 0 ? goodTag(mirror) : problemTags(problems, visit)}
+        ${freshnessTag(mirror, worker, ports)} ${runsTag(mirror, worker, problems, visit)}`;
   const all = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
   ${serversTag(await ports.servers(), ports)}`;
   return page('Home', all, { refresh: mirror instanceof FileError ? 10 : 60 });
@@ -55,20 +54,22 @@ function goodTag({ runs: [last] }: MirrorStatus): Html {
  * The problems, each with a command for the terminal, and with a link to the page that does the same. If several problems in a row have
  * the same link, it follows the last one.
  */
-function problemTags(problems: readonly StatusProblem[], visit: Visit): Html {
+function problemTags(problems: readonly Problem[], visit: Visit): Html {
   const steps = problems.map((each) => stepTag(each, visit));
   const isRepeated = (at: number): boolean => String(steps[at]) === String(steps[at + 1]);
   return html`<h2>What is wrong</h2>
-    ${problems.map(({ problem, next }, at) => html`${problemTag(problem, next)} ${isRepeated(at) ? null : steps[at]}`)}`;
+    ${problems.map((each, at) => html`${problemTag(lineOf(each), wordsOf(each).next ?? '')} ${isRepeated(at) ? null : steps[at]}`)}`;
 }
 
-function stepTag({ kind }: StatusProblem, { offers, link }: Visit): Html | null {
-  if (kind === 'alert') return html`<p><a href="${link('/runs')}">See the runs of the jobs</a></p>`;
-  if (kind === 'batch_unknown') {
+const ofJobs: readonly string[] = ['job_failed', 'key_refused', 'server_unreachable', 'worker_file'];
+
+function stepTag({ code }: Problem, { offers, link }: Visit): Html | null {
+  if (ofJobs.includes(code)) return html`<p><a href="${link('/runs')}">See the runs of the jobs</a></p>`;
+  if (code === 'batch_unknown') {
     return offers('GET', '/batches') ? html`<p><a href="${link('/batches')}">Go to the batches</a></p>` : null;
   }
   // No sync brings a journal back.
-  if (kind === 'journal' || !offers('POST', '/runs')) return null;
+  if (code === 'journal' || !offers('POST', '/runs')) return null;
   return html`<p><a class="button" href="${link('/runs/new', { what: 'sync' })}">Sync…</a></p>`;
 }
 
@@ -98,7 +99,12 @@ function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, 
     </ul>`;
 }
 
-function runsTag({ runs, running }: MirrorStatus, { jobs, shared_store: shared }: WorkerStatus, visit: Visit): Html {
+function runsTag(
+  { runs, running }: MirrorStatus,
+  { jobs }: WorkerStatus,
+  problems: readonly Problem[],
+  visit: Visit,
+): Html {
   const { link } = visit;
   const next = jobs.filter(({ next_at }) => next_at !== null).sort(byNext)[0];
   return html`<h2>Runs</h2>
@@ -113,7 +119,7 @@ function runsTag({ runs, running }: MirrorStatus, { jobs, shared_store: shared }
     <p>
       ${
         next === undefined
-          ? shared?.problem
+          ? problems.some(({ code }) => code === 'shared_store')
             ? 'The next run is not known, because the shared store cannot be reached.'
             : 'No run is due: no worker is running, or it has no jobs.'
           : html`Next: ${next.job}, ${timeTag(next.next_at)}.`

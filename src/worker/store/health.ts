@@ -4,7 +4,7 @@ import type { Database } from 'better-sqlite3';
 import type { Kysely } from 'kysely';
 import { FileError, messageOf, OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
-import type { Clock, Timestamp } from '../../model/time.ts';
+import { type Clock, parseInstant, secondMs, type Timestamp } from '../../model/time.ts';
 import { type FileKind, openForReading } from '../../store/file-kind.ts';
 import { batchLocks, journalKind } from '../../journal/schema.ts';
 import { mirrorKind } from '../../store/open.ts';
@@ -13,8 +13,6 @@ import { isOpen } from '../../journal/claim-view.ts';
 import type { JournalTables } from '../../journal/tables.ts';
 import { sqliteDialect, tablesOver } from '../../store/kysely-sqlite.ts';
 import { type StoreLocks, storeLocks } from '../../store/lock.ts';
-import type { BatchState } from '../../journal/port.ts';
-import type { WindowState } from '../../store/mirror-types.ts';
 
 export interface ResourceHealth {
   readonly resource: ResourceName;
@@ -22,7 +20,6 @@ export interface ResourceHealth {
   readonly freshAsOf: Timestamp | null;
   /** The latest `fresh_as_of` that any run proved; if there is none, the time of the first request for it. */
   readonly knownAt: Timestamp;
-  readonly windows: Readonly<Record<WindowState, number>>;
   /** Rows at the end of its last run; null before the first has ended. */
   readonly live: number | null;
   /** Records that the server counted then; null if it gave no count. */
@@ -47,7 +44,6 @@ export interface OpenBatch {
 }
 
 export interface JournalHealth {
-  readonly batches: Readonly<Record<BatchState, number>>;
   /** Batches with rows whose outcome is open, by name. */
   readonly open: readonly OpenBatch[];
   /** The newest step; null if there is none. */
@@ -155,9 +151,6 @@ function mirrorHealth(database: Database): () => MirrorHealth {
      ) AS last
      WHERE resource = @resource`,
   );
-  const windows = database.prepare<[string], { state: WindowState; windows: number }>(
-    'SELECT state, count(*) AS windows FROM mirror_windows WHERE resource = ? GROUP BY state',
-  );
   // If a window was settled after the refusal, its fresh_as_of is later than the refusal, whatever its state is now.
   const heldBack = database
     .prepare<[string], number>(
@@ -173,14 +166,11 @@ function mirrorHealth(database: Database): () => MirrorHealth {
   const healthOf = (resource: ResourceName): ResourceHealth[] => {
     const row = one.get({ resource });
     if (row === undefined) return [];
-    const counted = { pending: 0, walking: 0, settled: 0, unsettled: 0 };
-    for (const each of windows.all(resource)) counted[each.state] = each.windows;
     return [
       {
         resource,
         freshAsOf: row.fresh_as_of as Timestamp | null,
         knownAt: (row.proven_at ?? row.begins_at) as Timestamp,
-        windows: counted,
         live: row.live,
         serverTotal: row.server_total,
         heldBack: heldBack.get(resource) ?? 0,
@@ -190,14 +180,55 @@ function mirrorHealth(database: Database): () => MirrorHealth {
   return () => ({ resources: resourceNames.flatMap(healthOf) });
 }
 
+interface ResourceFreshness {
+  readonly fresh_as_of: Timestamp | null;
+  /** Counts from `fresh_as_of`; if there is none, from the last one that a run proved, or from the first request. */
+  readonly staleness_seconds: number;
+  readonly is_fresh: boolean;
+}
+
+export interface Freshness {
+  readonly is_fresh: boolean;
+  /** Of the stalest resource. */
+  readonly staleness_seconds: number;
+  readonly max_staleness_seconds: number;
+  readonly resources: Readonly<Partial<Record<ResourceName, ResourceFreshness>>>;
+  /** Why the mirror could not be read; null if it could. */
+  readonly problem: string | null;
+}
+
+/**
+ * Judges the age of the mirror. If it was never complete, the age counts from the first request, so a first sync of hours raises no
+ * alarm, and a restarted worker hides none. Resources that no sync reads don't count. @param startedAt used if there is no mirror
+ */
+export function freshnessOf(
+  mirror: Check<MirrorHealth>,
+  times: { readonly startedAt: number; readonly now: number; readonly maxStalenessMs: number },
+): Freshness {
+  const { startedAt, now, maxStalenessMs } = times;
+  const max_staleness_seconds = maxStalenessMs / secondMs;
+  if ('problem' in mirror) {
+    return { is_fresh: false, staleness_seconds: 0, max_staleness_seconds, resources: {}, problem: mirror.problem };
+  }
+  const lines = 'found' in mirror ? mirror.found.resources : [];
+  const resources: Partial<Record<ResourceName, ResourceFreshness>> = {};
+  let oldest = lines.length === 0 ? now - startedAt : 0;
+  for (const { resource, freshAsOf, knownAt } of lines) {
+    // If the clock was set back, nothing may look fresher than now.
+    const age = Math.max(0, now - (parseInstant(freshAsOf ?? knownAt) ?? 0));
+    oldest = Math.max(oldest, age);
+    const staleness_seconds = age / secondMs;
+    resources[resource] = { fresh_as_of: freshAsOf, staleness_seconds, is_fresh: age <= maxStalenessMs };
+  }
+  const is_fresh = oldest <= maxStalenessMs;
+  return { is_fresh, staleness_seconds: oldest / secondMs, max_staleness_seconds, resources, problem: null };
+}
+
 /** Reads the health of a journal in any database. */
 export function journalHealth(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
   // One transaction, so that the numbers fit together.
   const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
   return moment.execute(async (each) => {
-    const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
-    const states = each.selectFrom('journal_batches').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
-    for (const { state, count } of await states.groupBy('state').execute()) batches[state] = count;
     const rows = await each
       .selectFrom('journal_intents')
       .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
@@ -213,6 +244,6 @@ export function journalHealth(db: Kysely<JournalTables>, locks: StoreLocks): Pro
       const counts = Object.fromEntries(own.map(({ state, count }) => [state, count]));
       open.push({ batch, rows: { ...none, ...counts }, isInHand: (await locks.owner(each, batch)) !== undefined });
     }
-    return { batches, open, head: (await headOf(each)) ?? null };
+    return { open, head: (await headOf(each)) ?? null };
   });
 }

@@ -1,6 +1,7 @@
 /** What the worker stores: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
+import type { Problem } from '../problems.ts';
 import type { JobEnd } from '../run-job.ts';
 import type { MirrorState } from '../fleet.ts';
 
@@ -57,64 +58,21 @@ export interface JobProgress {
   readonly handledUntil: number;
   /** The last run that ended or was skipped, but not one by hand that ended as `locked`. */
   readonly latest: JobRun | undefined;
+  /** The last of these that says whether the job works: not one that was skipped or stopped with the worker. */
+  readonly judged: JobRun | undefined;
 }
 
-/**
- * `job_failed`: a job ended neither complete nor partial, or did not run at its time. `job_partial`: a part of a job failed.
- * `stale`: the mirror is older than allowed. `deletions_refused`: too many rows would have been removed at once.
- * `batch_unknown`: the outcome of a row is unknown. `worker_file`: the worker cannot write its own file. `test`: a test alert.
- */
-export type ProblemKind =
-  | 'job_failed'
-  | 'job_partial'
-  | 'stale'
-  | 'deletions_refused'
-  | 'batch_unknown'
-  | 'worker_file'
-  | 'test';
+export const channels = ['webhook', 'command'] as const;
+export type Channel = (typeof channels)[number];
 
-/** Something that is wrong. It leaves the machine, so it contains no personal data and no secrets. */
-export interface Problem {
-  /** Identifies the problem while it lasts: `job_failed:sync`. */
-  readonly problem: string;
-  readonly kind: ProblemKind;
-  /** One line for a person: what is wrong, and the reason. */
-  readonly text: string;
-  /** What to do next, with commands in backquotes; null if there is nothing to do. */
-  readonly next: string | null;
-  readonly job: string | null;
-  readonly run: string | null;
-  readonly outcome: string | null;
-  readonly exitCode: number | null;
-}
-
-/** An open problem that was sent. */
-export interface Alert extends Problem {
-  readonly since: Timestamp;
-  /** When it was last sent. */
-  readonly sentAt: Timestamp;
-}
-
-export type Channel = 'webhook' | 'command';
-
-/** One message for one channel. */
-export interface Message {
-  /** Sent along: a message that is delivered twice has the same id both times. */
-  readonly id: string;
-  readonly channel: Channel;
-  /** JSON text. */
-  readonly payload: string;
-  readonly at: Timestamp;
-  /** How many deliveries failed. */
-  readonly attempts: number;
-  /** The earliest time of the next delivery. */
-  readonly notBefore: Timestamp;
-}
-
-export interface AlertBook {
-  readonly alerts: readonly Alert[];
-  /** Undelivered messages, the oldest first. */
-  readonly messages: readonly Message[];
+/** A problem that was noticed, and what was told of it. */
+export interface Alert {
+  /** Its code, its facts as they were last seen, and when it was first noticed. */
+  readonly problem: Problem & { readonly since: Timestamp };
+  /** When its channel was last told that it is there; a channel that was told of its end is not in it. */
+  readonly told: Readonly<Partial<Record<Channel, Timestamp>>>;
+  /** When it ended; null while it lasts. */
+  readonly endedAt: Timestamp | null;
 }
 
 /** One of several workers. `gone`: it has been silent for longer than a lease lasts. */

@@ -39,25 +39,12 @@ const tables: readonly string[] = [
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE worker_alerts (
   problem TEXT PRIMARY KEY,
-  kind TEXT NOT NULL,
-  text TEXT NOT NULL,
-  job TEXT,
-  run TEXT,
-  outcome TEXT,
-  exit_code INTEGER,
+  code TEXT NOT NULL,
+  facts TEXT NOT NULL,
   since TEXT NOT NULL,
-  next TEXT,
-  told_at TEXT
+  told TEXT NOT NULL,
+  ended_at TEXT
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE worker_messages (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL,
-  channel TEXT NOT NULL CHECK (channel IN ('webhook', 'command')),
-  payload TEXT NOT NULL,
-  at TEXT NOT NULL,
-  attempts INTEGER NOT NULL,
-  not_before TEXT NOT NULL
-) STRICT`,
 ];
 
 export const workerKind: FileKind = {

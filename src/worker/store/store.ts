@@ -1,10 +1,11 @@
 /** The worker's store over any database, in statements that SQLite and PostgreSQL both understand. */
-import type { Dialect, Generated, Kysely, Selectable } from 'kysely';
+import type { Dialect, Generated, Kysely, Selectable, SelectQueryBuilder } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
 import { tablesOver } from '../../store/kysely-sqlite.ts';
 import type { LockOwner, LockWords, StoreLocks } from '../../store/lock.ts';
-import type { Alert, AlertBook, FleetMember, JobProgress, JobRun, JobRunEnd, Message, NewJobRun } from './port.ts';
+import { keyOf } from '../problems.ts';
+import type { Alert, FleetMember, JobProgress, JobRun, JobRunEnd, NewJobRun } from './port.ts';
 
 /** What differs between the databases of a worker's store. The tables exist, in the newest version. */
 export interface WorkerBackend {
@@ -36,8 +37,16 @@ interface WorkerTables {
     /** JSON text. */
     readonly actor: string | null;
   };
-  readonly worker_alerts: Omit<Alert, 'sentAt'> & { readonly toldAt: Timestamp };
-  readonly worker_messages: Message & { readonly number: Generated<number> };
+  readonly worker_alerts: {
+    readonly problem: string;
+    readonly code: string;
+    /** JSON text. */
+    readonly facts: string;
+    readonly since: Timestamp;
+    /** JSON text. */
+    readonly told: string;
+    readonly endedAt: Timestamp | null;
+  };
 }
 
 type Connection = Kysely<WorkerTables>;
@@ -85,6 +94,13 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
     });
 
   const rowOf = (run: string) => db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
+
+  /** The newest of these runs of each job. */
+  async function lastRuns(runs: SelectQueryBuilder<WorkerTables, 'worker_runs', object>): Promise<Map<string, JobRun>> {
+    const newest = runs.select((eb) => eb.fn.max('number').as('number')).groupBy('job');
+    const rows = await db.selectFrom('worker_runs').selectAll().where('number', 'in', newest).execute();
+    return new Map(rows.map((row) => [row.job, runOf(row)]));
+  }
 
   async function asItIs(row: RunRow): Promise<JobRun> {
     if (row.outcome !== null || (await locks.owner(db, jobLock(row.job)))?.run === row.run) return runOf(row);
@@ -135,31 +151,20 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
       }),
     progress: (): Promise<ReadonlyMap<string, JobProgress>> =>
       explained(async () => {
-        const rows = await db
-          .selectFrom('worker_jobs')
-          .leftJoin('worker_runs', (join) =>
-            join.on('worker_runs.number', '=', (eb) =>
-              eb
-                .selectFrom('worker_runs as ended')
-                .select('ended.number')
-                .whereRef('ended.job', '=', 'worker_jobs.job')
-                .where('ended.outcome', 'is not', null)
-                // Whoever began it has seen that, and it did nothing.
-                .where((row) => row.or([row('ended.outcome', '<>', 'locked'), row('ended.cause', '<>', 'by_hand')]))
-                .orderBy('ended.number', 'desc')
-                .limit(1),
-            ),
-          )
-          .selectAll('worker_runs')
-          .select(['worker_jobs.job as name', 'handledUntil'])
-          .orderBy('worker_jobs.job')
-          .execute();
-        const progress = new Map<string, JobProgress>();
-        for (const { name, handledUntil, ...row } of rows) {
-          const latest = row.run === null ? undefined : runOf(row as RunRow);
-          progress.set(name, { handledUntil: parseInstant(handledUntil) ?? 0, latest });
-        }
-        return progress;
+        const jobs = await db.selectFrom('worker_jobs').select(['job', 'handledUntil']).orderBy('job').execute();
+        // Whoever began a run by hand that found its lock held has seen that, and it did nothing.
+        const ended = db
+          .selectFrom('worker_runs')
+          .where('outcome', 'is not', null)
+          .where((row) => row.or([row('outcome', '<>', 'locked'), row('cause', '<>', 'by_hand')]));
+        const latest = await lastRuns(ended);
+        const judged = await lastRuns(ended.where('outcome', 'not in', ['skipped', 'stopped']));
+        return new Map(
+          jobs.map(({ job, handledUntil }) => [
+            job,
+            { handledUntil: parseInstant(handledUntil) ?? 0, latest: latest.get(job), judged: judged.get(job) },
+          ]),
+        );
       }),
     /** Records that all occurrences up to `until` are handled. `until` may be earlier than the recorded time. */
     setHandled: (job: string, until: number): Promise<void> =>
@@ -238,27 +243,25 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
     /** The workers of a shared store; empty for a file. */
     fleet: async (): Promise<FleetMember[]> => (await backend.fleet?.()) ?? [],
 
-    alerts: (): Promise<AlertBook> =>
-      explained(async () => ({
-        alerts: (await db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute()).map(
-          ({ toldAt, ...alert }) => ({ ...alert, sentAt: toldAt }),
-        ),
-        messages: (await db.selectFrom('worker_messages').selectAll().orderBy('number').execute()).map(
-          ({ number: _number, ...message }) => message,
-        ),
-      })),
+    alerts: (): Promise<Alert[]> =>
+      explained(async () => {
+        const rows = await db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute();
+        return rows.map(({ code, facts, since, told, endedAt }) => ({
+          problem: { code, facts: JSON.parse(facts), since } as Alert['problem'],
+          told: JSON.parse(told) as Alert['told'],
+          endedAt,
+        }));
+      }),
     // There are never many alerts, so all of them are replaced.
-    saveAlerts: ({ alerts, messages }: AlertBook): Promise<void> =>
+    saveAlerts: (alerts: readonly Alert[]): Promise<void> =>
       step(async (connection) => {
         await connection.deleteFrom('worker_alerts').execute();
-        await connection.deleteFrom('worker_messages').execute();
-        for (const { sentAt, ...alert } of alerts) {
-          await connection
-            .insertInto('worker_alerts')
-            .values({ ...alert, toldAt: sentAt })
-            .execute();
+        for (const { problem, told, endedAt } of alerts) {
+          const { code, facts, since } = problem;
+          const texts = { facts: JSON.stringify(facts), told: JSON.stringify(told) };
+          const row = { problem: keyOf(problem), code, ...texts, since, endedAt };
+          await connection.insertInto('worker_alerts').values(row).execute();
         }
-        for (const message of messages) await connection.insertInto('worker_messages').values(message).execute();
       }),
     close: async (): Promise<void> => {
       await locks.close();

@@ -137,7 +137,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   verify: { command: ['verify'], options: { resources, deep: onOff } },
   snapshot: {
     command: ['snapshot'],
-    options: { file: argument(isText, 'the path of a file'), anonymise: onOff, check: onOff },
+    options: { file: argument(isText, 'the path of a file'), anonymise: onOff },
     needs: [['file']],
   },
   backup: {

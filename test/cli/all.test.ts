@@ -185,10 +185,10 @@ describe('the status of all servers', () => {
     const { profiles } = JSON.parse(stdout) as { profiles: readonly { profile: string; check: number }[] };
     expect(code).toBe(2);
     expect(profiles).toHaveLength(100);
-    expect(profiles[0]).toMatchObject({ profile: 'wrong', check: 2, problems: [{ kind: 'settings' }] });
-    expect(profiles[1]).toMatchObject({ check: 2, problems: [{ kind: 'no_mirror' }] });
+    expect(profiles[0]).toMatchObject({ profile: 'wrong', check: 2, problems: [{ code: 'settings' }] });
+    expect(profiles[1]).toMatchObject({ check: 2, problems: [{ code: 'no_mirror' }] });
     expect(profiles.slice(-2)).toMatchObject([
-      { profile: 'stale', check: 5, problems: [{ kind: 'stale' }], is_running: false, has_worker: false },
+      { profile: 'stale', check: 5, problems: [{ code: 'stale' }], is_running: false, has_worker: false },
       { profile: 'good', check: 0, problems: [] },
     ]);
     const checked = await see('status', '--check');

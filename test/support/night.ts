@@ -56,7 +56,7 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
   const working = new Set<Promise<unknown>>();
   const settled = async (): Promise<void> => {
     // Statements may have given the event loop a turn each.
-    for (let turns = 0; turns < 20 || working.size > 0; turns += 1)
+    for (let turns = 0; turns < 40 || working.size > 0; turns += 1)
       await new Promise((resolve) => setImmediate(resolve));
   };
   const sleep = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});

@@ -145,7 +145,7 @@ function rangeOf({ since, until }: Flags): DayRange | null {
 
 function toDay(text: string): Day {
   const day = parseDay(text);
-  if (day === undefined) throw new InvalidArgumentError('A day is written YYYY-MM-DD.');
+  if (day === undefined) throw new InvalidArgumentError('A day of the calendar is written YYYY-MM-DD.');
   return day;
 }
 

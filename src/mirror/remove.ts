@@ -120,7 +120,7 @@ export class Removal {
     if (allowDeletions && requestPermit === undefined) return suspects;
     const rows = (window?: Window) => store.liveCount(resource, window);
     const braked = brakeOn(suspects, { resource, brake, removed: removed.rows, rows });
-    let advice = '--allow-deletions removes them once; sync.brake allows that many in each run';
+    let advice = '--allow-deletions removes them, in as many runs as it takes; sync.brake allows that many in each run';
     if (allowDeletions && requestPermit !== undefined && braked.length > 0) {
       const permit = await requestPermit(
         resource,

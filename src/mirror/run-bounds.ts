@@ -81,7 +81,7 @@ export class Allowance {
     throw new SpentError(
       `this run has sent the ${this.#sent} requests that it may send, and leaves the rest to the next`,
       {
-        advice: `Run \`admin-mirror sync\` again. If it ends in the same way, each run reads the same: raise sync.requests_per_run above ${this.#budget}.`,
+        advice: `Run the same command again. If it ends in the same way, each run reads the same: raise sync.requests_per_run above ${this.#budget}.`,
       },
     );
   }

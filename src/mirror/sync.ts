@@ -4,6 +4,7 @@ import pLimit from 'p-limit';
 import type { Client } from '../api/operations.ts';
 import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
+import { eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -14,7 +15,7 @@ import type { MirrorStore } from './store/mirror-store.ts';
 import { type Includes, readIncludes } from './related.ts';
 import { Allowance, SpentError, watchRun } from './run-bounds.ts';
 import { endedBy, type ResourceEnd, type ResourcePorts, type SyncOptions, syncResource } from './sync-resource.ts';
-import { checkServer, noteClockDifference, OtherServerError } from './server-check.ts';
+import { byEarlierClock, checkServer, noteClockDifference, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './failures.ts';
 import type { Source } from './source.ts';
 
@@ -75,7 +76,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const status = statusOf(ends, signal);
     const { requests, retries, byStatus } = ports.counters;
     store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
-    await maintain(watched, status, request.historyKeepMs);
+    await maintain(watched, status, request);
     return { report: reportOf(store, run), error };
   } finally {
     store.releaseLock(syncLock, run);
@@ -174,9 +175,12 @@ function reportOf(store: MirrorStore, run: string): RunReport {
 const versionsPerStep = 1_000;
 
 /** Maintains the mirror after a run. If it is stopped, the next run does the rest. */
-async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, keepMs?: number): Promise<void> {
-  if (status === 'complete' && keepMs !== undefined) {
-    const before = timestampOf(Math.max(0, clock.now() - keepMs));
+async function maintain(ports: SyncPorts, status: RunStatus, { historyKeepMs, resources }: SyncRequest): Promise<void> {
+  const { source, store, clock, signal, progress } = ports;
+  if (status === 'complete' && historyKeepMs !== undefined) {
+    // A clock that is ahead would take away what is still to be kept, and nothing brings it back.
+    const now = Date.parse(byEarlierClock(timestampOf(clock.now()), source.serverAheadMs()));
+    const before = timestampOf(Math.max(Date.parse(eraStart), now - historyKeepMs));
     const prune = async (remove: () => number): Promise<void> => {
       while (!signal.aborted && remove() === versionsPerStep) await setImmediate();
     };
@@ -185,7 +189,14 @@ async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, 
     }
     await prune(() => store.pruneDeletions(before, versionsPerStep));
   }
-  if (!signal.aborted) store.optimize();
-  // A stop must not wait for readers.
-  store.checkpoint(!signal.aborted);
+  try {
+    if (!signal.aborted) store.optimize();
+    // A stop must not wait for readers.
+    store.checkpoint(!signal.aborted);
+  } catch (error) {
+    // On a full disk the log stays beside the file. Every row is in it, and the next run folds it in.
+    if (!(error instanceof FileError)) throw error;
+    const [resource = 'users'] = resources;
+    progress({ kind: 'notice', resource, text: `the next run will fold the log into the file: ${error.message}` });
+  }
 }

@@ -292,6 +292,19 @@ describe('versions older than history.keep', () => {
     expect(reach('packages')).toBe(timestampOf(sandboxNow));
   });
 
+  test("are kept if only this machine's clock says that their time has come", async () => {
+    const { control, file, clock, again } = await begun({ historyKeepMs: 400 * dayMs });
+    control.update('users', 5, { balance: 1.5 });
+    control.remove('coupons', 4);
+    await again();
+    for (const wrongBy of [402 * dayMs, -60 * 365 * dayMs]) {
+      const wrong = { now: () => clock.now() + wrongBy };
+      expect((await again({ clock: wrong })).report.status).toBe('complete');
+      expect(versionsIn(file, 'users').map(({ id }) => id)).toEqual([5]);
+      expect(versionsIn(file, 'coupons').map(({ id }) => id)).toEqual([4]);
+    }
+  });
+
   test('are pruned in small steps', async () => {
     const { control, file, clock, again } = await begun({ historyKeepMs: hourMs });
     control.remove('coupons', 4);

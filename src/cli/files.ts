@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { UsageError } from '../model/errors.ts';
 import { escapedPattern } from '../model/text.ts';
-import { dayOf, parseDay, systemClock } from '../model/time.ts';
+import { dayOf, systemClock } from '../model/time.ts';
 import { defaultConfigFile, type Settings } from '../settings/settings.ts';
 import { workerFileOf } from '../worker/open-store.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
@@ -148,21 +148,14 @@ export function datedName(pattern: string, moment: number): string {
   return pattern.replaceAll('{date}', dayOf(moment)).replaceAll('{time}', time);
 }
 
-/** Returns the date and time in a name of the pattern, as text that sorts by time; undefined if the name does not match. */
-export function stampIn(pattern: string, name: string): string | undefined {
-  const source = pattern.split(/(\{date\}|\{time\})/).map((part, index, parts) => {
-    if (part !== '{date}' && part !== '{time}') return escapedPattern(part);
-    // A second {date} must be the same as the first.
-    return parts.indexOf(part) === index ? stampPatterns[part] : `\\k<${part.slice(1, -1)}>`;
-  });
-  const { date, time = '' } = new RegExp(`^${source.join('')}$`).exec(name)?.groups ?? {};
-  return date !== undefined && parseDay(date) !== undefined ? `${date} ${time}` : undefined;
+/** Whether the name is one of the pattern, with some date and time in it. */
+function isOfPattern(pattern: string, name: string): boolean {
+  const parts = pattern.split(/(\{date\}|\{time\})/);
+  const source = parts.map((part) =>
+    part === '{date}' ? String.raw`\d{4}-\d{2}-\d{2}` : part === '{time}' ? String.raw`\d{6}` : escapedPattern(part),
+  );
+  return new RegExp(`^${source.join('')}$`).test(name);
 }
-
-const stampPatterns = {
-  '{date}': String.raw`(?<date>\d{4}-\d{2}-\d{2})`,
-  '{time}': String.raw`(?<time>(?:[01]\d|2[0-3])[0-5]\d[0-5]\d)`,
-} as const;
 
 interface KeptNames {
   /** The absolute path, with {date} in its last part. */
@@ -188,14 +181,13 @@ export async function keepNewest(names: KeptNames): Promise<{ readonly removed: 
 
 async function othersNewestFirst({ pattern, written, of }: KeptNames): Promise<string[]> {
   const folder = dirname(pattern);
-  const found: { readonly path: string; readonly stamp: string }[] = [];
+  const found: string[] = [];
   for (const name of await readdir(folder)) {
-    const stamp = stampIn(basename(pattern), name);
-    const path = join(folder, name);
-    if (stamp === undefined || name === basename(written) || !(await isOurs(path, of))) continue;
-    found.push({ path, stamp });
+    const isOther = name !== basename(written) && isOfPattern(basename(pattern), name);
+    if (isOther && (await isOurs(join(folder, name), of))) found.push(join(folder, name));
   }
-  return found.sort((a, b) => (a.stamp < b.stamp ? 1 : -1)).map(({ path }) => path);
+  // In names that differ only in their dates, the newest is the last.
+  return found.sort().reverse();
 }
 
 async function isOurs(path: string, of: KeptNames['of']): Promise<boolean> {

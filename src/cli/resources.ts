@@ -1,11 +1,10 @@
 /** `users`, `packages`, `emails`, `coupons`: every operation of the live API, defined from the descriptors. */
 import type { Command } from 'commander';
-import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/operations.ts';
+import type { Client } from '../api/operations.ts';
 import { recordIn } from '../api/body.ts';
-import { KeyRefused, NotFound, type Response } from '../api/errors.ts';
-import { type Money, moneyOf } from '../model/money.ts';
+import type { Response } from '../api/errors.ts';
 import { IncompleteError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
-import { type Operation, type OperationName, operations } from '../model/operations.ts';
+import { type Operation, operations } from '../model/operations.ts';
 import { recordKey, tooLargeToWrite, writtenId, type RecordKey } from '../model/records.ts';
 import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
 import { passwordsIn } from '../model/secret.ts';
@@ -24,10 +23,8 @@ import {
 import { printWarning } from './output.ts';
 import { checkedListOptions } from '../api/lists.ts';
 import { openApi } from '../api/open.ts';
-import { doneBefore, refuseRivals } from '../bulk/claim.ts';
-import { checkJournal, rememberJournal } from '../bulk/journal-memory.ts';
 import { openJournalMemory } from '../bulk/open.ts';
-import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-write.ts';
+import { movesMoney, prepareWrite, type SendWrite } from '../bulk/single-write.ts';
 import { tokenAtEnd } from '../bulk/token.ts';
 import { jsonText, printResponse, printPage, printPages } from './print-response.ts';
 import { openLog } from './logger.ts';
@@ -123,9 +120,9 @@ async function runOperation(
     } else if (record !== undefined) {
       noteProfile(context, doing);
     }
-    const send = () => callOf(operation.name)(client, call);
     if (record !== undefined) context.sends();
-    const response = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
+    const sent = () => send(client, operation, call);
+    const response = await (record === undefined ? sent() : record(sent));
     printResponse(context, response);
     if (operation.name === 'users.get') checkIsRequested(response, key);
   });
@@ -140,64 +137,21 @@ function checkIsRequested({ body }: Response, key: RecordKey): void {
   });
 }
 
-/** Opens the journal, warns about open or repeated writes, and returns the function that sends and records this one. */
+/** Opens the journal, and warns about open or repeated writes. Returns the function that sends and records this one. */
 async function openRecord(
   context: CliContext,
   client: Client,
   { name, path }: Operation,
   { id, body, signal }: Call,
-): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
+): Promise<SendWrite> {
   const [settings, { releases }] = [context.settings(), context];
-  refuseRivals(settings.rivals);
   const journal = await openJournal(settings, context.actor(), systemClock, releases);
-  const movesMoney = name === 'users.update-balance';
-  const memory = movesMoney ? openJournalMemory(settings, journal.clock, releases) : null;
-  const ports = { journal, memory, clock: journal.clock };
-  if (movesMoney) await checkJournal(ports);
-  const user = path.includes('{user}') ? id : null;
-  // A fixed mask does not even show how long the password is.
-  const maskedBody = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
-  const readBalance = () => balanceNow(client, id, signal);
-  const balance = movesMoney ? await readBalance() : null;
-  const fingerprint = fingerprintOfWrite(name, user, body);
-  const write = { operation: name, user, body: maskedBody, fingerprint, balance };
-  await journal.checkWrite(write);
-  // A person may do it twice by hand, but not without knowing.
-  const before =
-    (await openWrite(journal, write)) ?? (await doneBefore(journal, write.fingerprint, settings.bulk, journal.clock));
-  if (before !== null) printWarning(context, before);
-  const begun = async (): Promise<void> => {
-    if (body['type'] === 'set') await checkUnchanged(balance, readBalance);
-    await rememberJournal(ports, null);
-  };
-  const look = async () => {
-    const now = movesMoney && balance !== null ? await readBalance().catch(() => null) : null;
-    return now === null ? 'unknown' : now === balance ? 'not_made' : 'made';
-  };
-  return (send, redact) => recordedWrite(journal, write, begun, send, redact, look);
-}
-
-/** Returns the user's balance; null if the server does not show it. Throws if the key or the user is not known there. */
-async function balanceNow(client: Client, id: number, signal: AbortSignal): Promise<Money | null> {
-  try {
-    // A response from a cache may be older than the last change.
-    const { body, ageMs = 0 } = await client.getUser(id, [], signal);
-    const record = recordIn(body);
-    return record !== undefined && recordKey(record) === id && ageMs === 0 ? moneyOf(record['balance']) : null;
-  } catch (error) {
-    const isCertain = error instanceof NotFound || (error instanceof KeyRefused && error.status === 401);
-    if (isCertain || !(error instanceof OperatorError) || signal.aborted) throw error;
-    return null;
-  }
-}
-
-/** Throws if the balance has changed since it was read: the bounds were held against what it was then. */
-async function checkUnchanged(before: Money | null, readBalance: () => Promise<Money | null>): Promise<void> {
-  const now = before === null ? null : await readBalance();
-  if (now === before) return;
-  throw new UsageError(`the balance was ${before}, and is ${now ?? 'not readable'} now; nothing was sent`, {
-    advice: 'Look at the user, and run the command again.',
-  });
+  const memory = movesMoney(name) ? openJournalMemory(settings, journal.clock, releases) : null;
+  const rules = { againWithinMs: settings.bulk.againWithinMs, rivals: settings.rivals };
+  const write = { operation: name, user: path.includes('{user}') ? id : null, body };
+  const { warning, send } = await prepareWrite({ journal, memory, client, rules }, write, signal);
+  if (warning !== null) printWarning(context, warning);
+  return send;
 }
 
 function idOf(text: string): RecordKey {
@@ -265,26 +219,21 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-type Operate = (client: Client, call: Call) => Promise<Response>;
-
-/** Returns the client's function for an operation on single users. The flags were checked against the same descriptor. */
-function callOf(name: OperationName): Operate {
-  const found = calls[name];
-  if (found === undefined) throw new Error(`${name} is not about a single user`);
-  return found;
+/** Sends the request of an operation on single users. The flags were checked against the same descriptor. */
+function send(client: Client, { name, path }: Operation, call: Call): Promise<Response> {
+  const { key, id, relations, body, signal } = call;
+  switch (name) {
+    case 'users.auth':
+      return client.auth(signal);
+    case 'users.get':
+      return client.getUser(key, relations, signal);
+    case 'users.orders':
+      return client.orders(key, signal);
+    case 'users.payments':
+      return client.payments(key, signal);
+    case 'users.delete':
+      return client.deleteUser(id, body, signal);
+    default:
+      return client.sendExactly(name, path.includes('{user}') ? id : undefined, JSON.stringify(body), signal);
+  }
 }
-
-const calls: Partial<Record<OperationName, Operate>> = {
-  'users.auth': (client, { signal }) => client.auth(signal),
-  'users.get': (client, { key, relations, signal }) => client.getUser(key, relations, signal),
-  'users.orders': (client, { key, signal }) => client.orders(key, signal),
-  'users.payments': (client, { key, signal }) => client.payments(key, signal),
-  'users.create': (client, { body, signal }) => client.createUser(body as unknown as NewUser, signal),
-  'users.update': (client, { id, body, signal }) => client.updateUser(id, body, signal),
-  'users.delete': (client, { id, body, signal }) => client.deleteUser(id, body, signal),
-  'users.update-balance': (client, { id, body, signal }) =>
-    client.updateBalance(id, body as unknown as BalanceChange, signal),
-  'users.send-email': (client, { id, body, signal }) => client.sendEmail(id, body as unknown as EmailMessage, signal),
-  'users.send-notification': (client, { id, body, signal }) =>
-    client.sendNotification(id, body as unknown as Notification, signal),
-};

@@ -85,11 +85,10 @@ export class JobProcess<Task extends object> {
   /**
    * Starts the process, so that it gets ready while the command does.
    * @param entry the URL of its module
-   * @param flags of Node
    */
-  constructor(entry: string, errors: JobErrors, flags: readonly string[] = []) {
+  constructor(entry: string, errors: JobErrors) {
     this.#errors = errors;
-    const child = spawn(process.execPath, [...flags, fileURLToPath(entry)], {
+    const child = spawn(process.execPath, [fileURLToPath(entry)], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
       // Parameters may be bigints, which JSON does not have.
       serialization: 'advanced',

@@ -11,7 +11,7 @@ import { openPeople } from '../people/open.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
 import type { ServerReading, Surroundings } from '../settings/settings.ts';
 import { ConsoleRuns } from '../worker/console-runs.ts';
-import { type GivenSettings, passedToChild, withoutSecrets, withoutServer } from '../settings/passed.ts';
+import { type GivenSettings, passedToChild, withoutSecrets } from '../settings/passed.ts';
 import { jobRunner } from '../worker/run-job.ts';
 import { openServerStates, openWholeStatus, type ServerState } from '../worker/open-status.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
@@ -103,8 +103,7 @@ function openConsoleRuns(
   const openStore = () => openWorkerStore(settings, clock, opened);
   const { folder, environment, settings: given } = commands;
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
-  const ports = { given: passedToChild(given), givenToRehearse: passedToChild(withoutServer(given)) };
-  return releases.add(new ConsoleRuns({ ...ports, run, openStore, clock, log, signal }));
+  return releases.add(new ConsoleRuns({ given: passedToChild(given), run, openStore, clock, log, signal }));
 }
 
 /** The link that creates the first admin, once. */

@@ -62,8 +62,6 @@ export const planLimits = {
   rows: 100_000,
   /** Of one plan. Shorter than a browser's connection may be silent (`connectionTimeout`), so that the person sees the error. */
   timeoutMs: 4 * minuteMs,
-  /** The heap of one plan. The largest sheet needs about a third of it. */
-  heapMb: 512,
   /** Plans of different accounts at once. */
   processes: 4,
   /** Rows in one message between the processes. */
@@ -120,16 +118,13 @@ async function plannableOf(
 /** Plans one sheet of an account after the other, so that nobody's slow sheets take all turns. */
 export class Planning {
   readonly #surroundings: Surroundings;
-  readonly #limits: { readonly timeoutMs: number; readonly heapMb: number };
+  readonly #timeoutMs: number;
   readonly #byAccount = new Map<string, LimitFunction>();
   readonly #all = pLimit(planLimits.processes);
 
-  constructor(
-    surroundings: Surroundings,
-    limits: { readonly timeoutMs: number; readonly heapMb: number } = planLimits,
-  ) {
+  constructor(surroundings: Surroundings, timeoutMs: number = planLimits.timeoutMs) {
     this.#surroundings = surroundings;
-    this.#limits = limits;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** Plans the job and stores the batch as the actor, or returns a question. Throws an OperatorError if it cannot be planned. */
@@ -144,15 +139,13 @@ export class Planning {
   async *#planInChild(job: PlanJob, signal: AbortSignal): AsyncGenerator<PlanPart> {
     signal.throwIfAborted();
     const { settings, clock, log } = this.#surroundings;
-    const { timeoutMs, heapMb } = this.#limits;
-    const flags = [`--max-old-space-size=${heapMb}`];
-    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), errorsOf(heapMb), flags);
+    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), planErrors);
     const task = {
       job,
       settings: passedSettings(settings),
       aheadMs: clock === systemClock ? 0 : clock.now() - Date.now(),
     };
-    yield* partsIn(child.result(task, { signal, log, timeoutMs }));
+    yield* partsIn(child.result(task, { signal, log, timeoutMs: this.#timeoutMs }));
   }
 
   async #store(parts: AsyncGenerator<PlanPart>, actor: Actor): Promise<Batch | { readonly question: PlanQuestion }> {
@@ -172,19 +165,16 @@ export class Planning {
   }
 }
 
-function errorsOf(heapMb: number): JobErrors {
-  const advice = 'Nothing was planned. Split the sheet into smaller files.';
-  return {
-    late: (ms) => new UsageError(`checking the sheet took ${durationText(ms)}, which is the limit`, { advice }),
-    lost: (how) =>
-      // How V8 ends a process whose heap is full.
-      how === 'SIGABRT'
-        ? new UsageError(`checking the sheet took ${heapMb} MB of memory, which is the limit`, { advice })
-        : new IncompleteError(`the process that checked the sheet ended before it was done (${how})`, {
-            advice: `${advice} If the operating system ended the process, the machine was short of memory.`,
-          }),
-  };
-}
+const nothingPlanned = 'Nothing was planned. Split the sheet into smaller files.';
+
+const planErrors: JobErrors = {
+  late: (ms) =>
+    new UsageError(`checking the sheet took ${durationText(ms)}, which is the limit`, { advice: nothingPlanned }),
+  lost: (how) =>
+    new IncompleteError(`the process that checked the sheet ended before it was done (${how})`, {
+      advice: `${nothingPlanned} If the operating system ended the process, the machine was short of memory.`,
+    }),
+};
 
 async function* rowsIn(parts: AsyncIterable<PlanPart>): AsyncGenerator<NewIntent> {
   for await (const part of parts) if ('rows' in part) yield* part.rows;

@@ -67,7 +67,7 @@ export class Uploads {
   }
 
   /** Writes the bytes into a file, which the caller must remove. */
-  async keep(bytes: AsyncIterable<Uint8Array>, name: string): Promise<{ readonly id: string; readonly file: string }> {
+  async #keep(bytes: AsyncIterable<Uint8Array>, name: string): Promise<{ readonly id: string; readonly file: string }> {
     const ending = extname(name).toLowerCase();
     const id = randomBytes(12).toString('hex');
     const file = join(this.#folder, `${id}${/^\.[a-z]{1,8}$/.test(ending) ? ending : ''}`);
@@ -89,7 +89,7 @@ export class Uploads {
     actor: Actor,
     signal: AbortSignal,
   ): Promise<Batch | KeptSheet> {
-    const { id, file } = await this.keep(bytes, name);
+    const { id, file } = await this.#keep(bytes, name);
     const sheet = { ...choices, id, file, name: name.slice(0, uploadLimits.nameLength) };
     let isKept = false;
     try {

@@ -1,4 +1,4 @@
-/** Runs that people start in the console: syncs, comparisons and rehearsals, each a separate command, recorded as runs by hand. */
+/** Runs that people start in the console: syncs and comparisons, each a separate command, recorded as runs by hand. */
 import { type Actor, actorText } from '../model/actor.ts';
 import { InterruptedError, messageOf, UsageError } from '../model/errors.ts';
 import { type CommandCall, commandText } from '../model/job.ts';
@@ -23,10 +23,6 @@ export interface NewConsoleRun {
   readonly call: CommandCall;
   /** Only one run of each name at a time. */
   readonly name: string;
-  /** The command to record, if the real one names a temporary file of the console. */
-  readonly shown?: CommandCall;
-  /** Called when the run has ended, in whatever way. */
-  readonly atEnd?: () => Promise<void>;
 }
 
 /** @param resources empty for all resources */
@@ -43,8 +39,6 @@ interface ConsoleRunsPorts {
   readonly run: RunJob;
   /** The settings of the console. */
   readonly given: GivenData;
-  /** The same without the address and the key of the server. */
-  readonly givenToRehearse: GivenData;
   /** Opens the worker's store; called when the first run begins. The owner of the store closes it. */
   readonly openStore: () => Promise<WorkerStore>;
   readonly clock: Clock;
@@ -74,14 +68,14 @@ export class ConsoleRuns {
   /** Starts the run and returns its id. Throws a LockHeldError if this or another console already has a run of that name. */
   async begin(order: NewConsoleRun, actor: Actor): Promise<string> {
     const { clock, signal } = this.#ports;
-    const { call, name, shown = call, atEnd } = order;
+    const { call, name } = order;
     if (signal.aborted)
       throw new UsageError('the console is stopping', {
         advice: 'Start the console again, then start this run again.',
       });
     const store = await this.#open();
     const run = runId(clock);
-    const command = commandText(shown);
+    const command = commandText(call);
     // The names of jobs have no blank, so this is nobody's job.
     const job = `console ${name}`;
     await store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
@@ -89,7 +83,7 @@ export class ConsoleRuns {
     const started = { stop, stoppedBy: null, lines: new Map<string, LogLine>(), ended: Promise.resolve() };
     this.#running.set(run, {
       ...started,
-      ended: this.#finish(store, run, order, actor, stop.signal).then(() => atEnd?.()),
+      ended: this.#finish(store, run, order, actor, stop.signal),
     });
     return run;
   }
@@ -140,7 +134,7 @@ export class ConsoleRuns {
   ): Promise<void> {
     const { signal, log } = this.#ports;
     const use = {
-      given: call.options['rehearse'] === true ? this.#ports.givenToRehearse : this.#ports.given,
+      given: this.#ports.given,
       actor,
       run,
       fields: { run, account: actor.account },

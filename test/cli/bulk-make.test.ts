@@ -121,6 +121,7 @@ describe('bulk run --rehearse', () => {
   };
   afterEach(() => void vi.unstubAllEnvs());
 
+  // proves: rehearsal-server
   test('needs no server, shows the outcome of each row, and leaves nothing behind', async () => {
     const { code, stdout } = await rehearse(
       'balance',

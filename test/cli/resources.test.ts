@@ -179,7 +179,7 @@ describe('an invalid argument', () => {
     [['users', 'get', 'seven'], /"seven" is not a user id/],
     [['users', 'get', '7', '--with', 'suborder'], /no related records "suborder"[^]*"suborders"/],
     [['users', 'update', '7'], /nothing to change[^]*--first-name/],
-    [['users', 'send-email', '7', '--subject', 'x', '--yes'], /--content <text>" not specified/],
+    [['users', 'send-email', '7', '--subject', 'x', '--yes'], /--content <text>. not specified/],
     [['users', 'update-balance', '7', '--type', 'ad', '--amount', '1', '--yes'], /cannot be "ad"[^]*"add"/],
     [['users', 'update-balance', '7', '--type', 'add', '--amount', '1.234', '--yes'], /3 decimal places/],
     [['users', 'update-balance', '7', '--type', 'add', '--amount', '-1', '--yes'], /below zero[^]*--type remove/],

@@ -380,18 +380,15 @@ describe.skipIf(process.platform !== 'linux')('a sheet (Linux: /proc)', () => {
     for (const each of await Promise.all(next)) expect(each.status).toBe(303);
   });
 
-  test.each([
-    [{ timeoutMs: 1, heapMb: 512 }, 'checking the sheet took 1ms, which is the limit'],
-    [{ timeoutMs: minuteMs, heapMb: 10 }, 'checking the sheet took 10 MB of memory, which is the limit'],
-  ])('that takes more than it may is refused, with what to do: %j', async (limits, words) => {
+  test('that takes longer than it may is refused, with what to do', async () => {
     const { settings, clock, folder, sandbox } = await office();
     const file = join(folder, 'hostile.csv');
     writeFileSync(file, csv + `${newUser(sandbox, 10)},add,0.01,one of many\n`.repeat(100_000));
-    const planning = new Planning({ settings, clock, log: silentLog, signal: AbortSignal.any([]) }, limits);
+    const planning = new Planning({ settings, clock, log: silentLog, signal: AbortSignal.any([]) }, 1);
     const job = { kind: 'sheet', file, name: 'hostile.csv', action: 'balance', sheet: null, mark: null } as const;
     const again = { again: { reason: null }, allowForce: false } as const;
     await expect(planning.plan({ ...job, ...again }, operator, AbortSignal.any([]))).rejects.toMatchObject({
-      message: words,
+      message: 'checking the sheet took 1ms, which is the limit',
       advice: 'Nothing was planned. Split the sheet into smaller files.',
     });
     expect(planners()).toEqual([]);
@@ -413,29 +410,6 @@ describe.skipIf(process.platform !== 'linux')('a sheet (Linux: /proc)', () => {
     await world.restart();
     expect(await read(await world.clerk.get('/batches'))).toContain('There are no batches yet.');
     expect(told).toMatch(/^$|ended before it was done \(SIGKILL\)|stopping|SIGTERM/);
-  });
-});
-
-describe('a rehearsal of a sheet', () => {
-  test('shows the expected outcome, sends the server nothing, and leaves nothing behind', async () => {
-    const world = await office();
-    const { clerk, sandbox, folder, browser } = world;
-    // These users are in the mirror.
-    const [a, b] = [1, 2];
-    const words = { ...balance, rehearse: 'yes' };
-    const shown = await ranAt(
-      clerk,
-      await clerk.upload('/batches', words, 'credit.csv', `${csv}${a},add,2,x\n${b},add,3,y\n`),
-    );
-    expect(shown).toContain('bulk run balance credit.csv --rehearse');
-    expect(shown).toContain('2 rows: 2 applied. Planned net: 5.00. Applied net: 5.00.');
-    const wrong = await clerk.upload('/batches', words, 'credit.csv', `${csv}${a},add,seven,x\n`);
-    const place = wrong.headers.get('location') ?? '';
-    expect(await ranAt(clerk, wrong)).toContain('"seven" is not an amount');
-    const reader = await browser('rita', ['reader']);
-    expect(await read(await reader.get(place))).not.toContain('seven');
-    expect([made(sandbox), readdirSync(`${folder}/data/uploads`)]).toEqual([0, []]);
-    expect(await read(await clerk.get('/batches'))).toContain('There are no batches yet.');
   });
 });
 

@@ -1,9 +1,9 @@
 // @module-tag full
 /** What people type into forms, or choose as the name of a file, arrives as text and is never an option of a command. */
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
 import { csv, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
@@ -37,38 +37,6 @@ async function ended({ get }: Browser, response: Response): Promise<string> {
     await setTimeout(20);
   }
 }
-
-describe('a rehearsal in the console pays nobody, and its key goes nowhere,', () => {
-  const rows = `${csv}1,add,5,x\n2,add,5,x\n`;
-
-  // proves: form-options
-  test('whatever its fields hold', { timeout: longMs }, async () => {
-    const world = await startConsole({ sandbox: { users: 5, emails: 5 } });
-    const { url, asked } = await trap();
-    const clerk = await world.browser('carla', ['maker']);
-    const tries = [
-      ...wordsFor(url).map((word) => ['again', word, 'credit.csv'] as const),
-      ['sheet', '--quiet', 'credit.csv'],
-      ['again', '--quiet', '--rehearse.csv'],
-    ] as const;
-    for (const [field, word, name] of tries) {
-      const fields = { action: 'balance', sheet: '', again: '', rehearse: 'yes', [field]: word };
-      const page = await ended(clerk, await clerk.upload('/batches', fields, name, rows));
-      // A .csv file has no sheets; a reason is only a reason.
-      expect(page).toMatch(field === 'again' ? /Planned net: 10\.00/ : /sheet/);
-    }
-    expect([made(world.sandbox), asked, existsSync(`${world.folder}/x`)]).toEqual([0, [], false]);
-  });
-
-  test('although an approver chose a sheet named --rehearse', async () => {
-    const config = 'bulk: {approval: {balance: {net: 1}}}\n';
-    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
-    const both = await world.browser('anna', ['maker', 'approver']);
-    const fields = { action: 'balance', sheet: '--quiet', again: '--yes', rehearse: 'yes' };
-    await ended(both, await both.upload('/batches', fields, '--rehearse', rows));
-    expect(made(world.sandbox)).toBe(0);
-  });
-});
 
 interface Form {
   readonly action: string;
@@ -129,6 +97,7 @@ const worlds = [
   ['bulk: {approval: {balance: {net: 1}}}\n', ['note', 'again', 'reason']],
 ] as const;
 
+// proves: form-options
 test.each(worlds)(
   'every text field of every form takes words that look like options as text (%j)',
   { timeout: longMs },

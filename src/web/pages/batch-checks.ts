@@ -1,47 +1,15 @@
-/** Rehearsals of a sheet in a sandbox, and comparisons of the journal with the server. Each is a command, as a separate run. */
-import { rm } from 'node:fs/promises';
+/** Comparisons of the journal with the server, each a command in a run of its own; and what is wrong with a sheet. */
 import type { Finding } from '../../bulk/differences.ts';
-import { countWords, type BatchReport } from '../../bulk/report.ts';
+import { type BatchReport } from '../../bulk/report.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { counted } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import type { CommandCall } from '../../model/job.ts';
 import { anchor, type Html, html, nothing, postForm, problemTag, stateTag, tableTag, timeTag, prose } from '../html.ts';
-import { type ConsolePorts, page, type Reply, type Upload, type Visit } from '../route.ts';
+import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { begin } from './runs.ts';
-import type { SheetChoices } from '../uploads.ts';
 
 const maxShown = 100;
-
-/** Starts the rehearsal and opens its page. Keeps the sheet until the rehearsal has ended. */
-export async function rehearse(
-  visit: Visit,
-  ports: ConsolePorts,
-  { bytes, name }: Upload,
-  { action, sheet, again, allowForce }: SheetChoices,
-): Promise<Reply> {
-  const { file } = await ports.uploads.keep(bytes, name);
-  const remove = (): Promise<void> => rm(file, { force: true });
-  const options = {
-    ...(sheet !== null && { sheet }),
-    ...(again.reason !== null && { again: true as const, reason: again.reason }),
-    ...(allowForce && { 'allow-force': true as const }),
-    rehearse: true as const,
-  };
-  const call = { path: ['bulk', 'run'], operands: [action.name, file], options };
-  const run = {
-    name: 'rehearsal',
-    call,
-    shown: { ...call, operands: [action.name, name] },
-    atEnd: remove,
-  };
-  try {
-    return await begin(visit, ports, run);
-  } catch (error) {
-    await remove();
-    throw error;
-  }
-}
 
 /** Explains the comparison and its cost, and starts it. */
 export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -105,22 +73,10 @@ interface ReconcileReport {
   readonly problems: readonly string[];
 }
 
-/** The result of a rehearsal or a comparison, for those who may see batches; nothing for any other report. */
+/** The result of a comparison, for those who may see batches; nothing for any other report. */
 export function checkTag(visit: Visit, report: unknown): Html {
   if (typeof report !== 'object' || report === null || !visit.offers('GET', '/batches')) return nothing;
-  if ('rehearsal' in report) return rehearsalTag(report as unknown as BatchReport);
   return 'differences' in report ? reconcileTag(visit, report as ReconcileReport) : nothing;
-}
-
-function rehearsalTag(report: BatchReport): Html {
-  const { rows, problems, warnings, net, applied_net } = report;
-  return html`<h2>Result of the rehearsal</h2>
-    <p>${counted(rows, 'row')}: ${countWords(report)}. Planned net: ${net}. Applied net: ${applied_net}.</p>
-    <p class="note">It ran in a sandbox on this machine. Nothing was sent to the server, and nothing is kept.</p>
-    ${problemsTable(problems.slice(0, maxShown))}
-    <ul>
-      ${warnings.slice(0, maxShown).map((text) => html`<li>${prose(text)}</li>`)}
-    </ul>`;
 }
 
 export function problemsTable(problems: BatchReport['problems']): Html {

@@ -40,7 +40,6 @@ import {
   type Upload,
   type Visit,
 } from '../route.ts';
-import { rehearse } from './batch-checks.ts';
 
 const batchesAPage = 50;
 
@@ -192,12 +191,6 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
         ${reasonField('Reason for sending again what was sent before. Without one, it is refused. The reason stays on record', 'again')}
         <p>
           <label class="choice"
-            ><input type="checkbox" name="rehearse" value="yes" /> rehearse it: send it to a sandbox on this machine
-            with the mirror's users. Nothing is planned, nothing goes to the server</label
-          >
-        </p>
-        <p>
-          <label class="choice"
             ><input type="checkbox" name="force" value="yes" /> delete users even if they have orders or punishments, in
             rows with yes in the column force</label
           >
@@ -236,9 +229,7 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
   const actor = actorOf(visit, ports);
   for await (const upload of visit.uploads()) {
     if (upload.field !== 'file' || upload.name === '') continue;
-    const choices = choicesOf(upload);
-    if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, choices);
-    const planned = await ports.uploads.take(upload.bytes, upload.name, choices, actor, visit.signal);
+    const planned = await ports.uploads.take(upload.bytes, upload.name, choicesOf(upload), actor, visit.signal);
     return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
   }
   throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });

@@ -222,18 +222,10 @@ interface Call {
 /** Sends the request of an operation on single users. The flags were checked against the same descriptor. */
 function send(client: Client, { name, path }: Operation, call: Call): Promise<Response> {
   const { key, id, relations, body, signal } = call;
-  switch (name) {
-    case 'users.auth':
-      return client.auth(signal);
-    case 'users.get':
-      return client.getUser(key, relations, signal);
-    case 'users.orders':
-      return client.orders(key, signal);
-    case 'users.payments':
-      return client.payments(key, signal);
-    case 'users.delete':
-      return client.deleteUser(id, body, signal);
-    default:
-      return client.sendExactly(name, path.includes('{user}') ? id : undefined, JSON.stringify(body), signal);
-  }
+  if (name === 'users.auth') return client.auth(signal);
+  if (name === 'users.get') return client.getUser(key, relations, signal);
+  if (name === 'users.orders') return client.orders(key, signal);
+  if (name === 'users.payments') return client.payments(key, signal);
+  if (name === 'users.delete') return client.deleteUser(id, body, signal);
+  return client.sendExactly(name, path.includes('{user}') ? id : undefined, JSON.stringify(body), signal);
 }

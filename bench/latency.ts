@@ -13,7 +13,12 @@ const concurrency = 8;
 
 /** Seconds, not processor time: what is measured is waiting. The floor is every page, eight at a time. */
 export async function benchLatency(folder: string, tries: number): Promise<Row[]> {
-  const sandbox = await startBenchSandbox(users, 0, ['--behaviour', `latency=${latencyMs}`]);
+  const sandbox = await startBenchSandbox(users, 0, [
+    '--behaviour',
+    `latency=${latencyMs}`,
+    '--behaviour',
+    `page_max=${pageSize}`,
+  ]);
   const mirror = join(folder, 'latency.db');
   const seconds: number[] = [];
   const requests: number[] = [];
@@ -22,7 +27,6 @@ export async function benchLatency(folder: string, tries: number): Promise<Row[]
       for (const end of ['', '-wal', '-shm']) rmSync(`${mirror}${end}`, { force: true });
       const run = await measureCli(['sync', 'users', '--json', '--quiet', '--db', mirror], {
         ...sandbox.environment,
-        ADMIN_MIRROR_API_PAGE_SIZE: String(pageSize),
       });
       const report = JSON.parse(run.stdout) as RunReport;
       if (report.status !== 'complete') throw new Error(`the sync ended ${report.status}`);

@@ -26,10 +26,10 @@ export function define(program: Command, context: CliContext): void {
       'Copy the mirror and the journal to a new timestamped folder, even while they are being written to, and check ' +
         'both copies completely. docs/operating.md says how to restore them.',
     )
-    .argument('[folder]', 'where backups are kept (default: the setting backup.folder)')
+    .argument('[folder]', 'where backups are kept (default: data/backups, and in it a folder for each profile)')
     .option(
       '--keep <n>',
-      'keep the newest <n> backups of this mirror and journal; remove older ones once this one is safe (default: backup.keep)',
+      'keep the newest <n> backups of this mirror and journal; remove older ones once this one is safe',
       toCount,
     )
     .addHelpText(
@@ -43,7 +43,7 @@ Examples:
     if (!flags.all) return run(context, folder, flags);
     if (folder === undefined) return runForAll(context, command, (report) => (report as BackupReport).folder);
     throw new UsageError('a backup folder is for one server, but --all is for all of them', {
-      advice: 'Leave it out: the setting backup.folder has a folder in it for each profile.',
+      advice: 'Leave it out: data/backups has a folder in it for each profile.',
     });
   });
 }
@@ -63,7 +63,7 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const isShared = shared !== undefined;
   const problem = isShared ? null : await openJournalDoubt(settings, systemClock);
   const doubt = problem === null ? null : { problem, advice: rightJournalAdvice };
-  const request = { folder, profile, keep: flags.keep ?? settings.backup.keep, isShared, doubt };
+  const request = { folder, profile, keep: flags.keep, isShared, doubt };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
   if (shared !== undefined) {
     const where = databaseText(shared);

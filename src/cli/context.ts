@@ -12,13 +12,14 @@ import {
   type Settings,
   settingsFrom,
   type SettingsReading,
+  type SettingsSources,
 } from '../settings/settings.ts';
 import { Releases } from '../model/releases.ts';
 import { Secret, SecretWords } from '../model/secret.ts';
 import type { GivenSettings } from '../settings/passed.ts';
 import type { ChildNews, ChildOutput } from '../worker/run-job.ts';
 import { keyOf, sharedStoreOf } from '../settings/server.ts';
-import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
+import { flagName, type OtherConstants, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './output.ts';
 
 /** What the process, or a test, provides. */
@@ -36,6 +37,8 @@ export interface CliWorld {
   readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
+  /** In the place of constants of the settings: for the demo and for tests. */
+  readonly constants?: OtherConstants;
   /** What the process knows and must not show. Defaults to a new list for this command. */
   readonly secrets?: SecretWords;
   /** Called before the first write is sent to a server. */
@@ -99,17 +102,32 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
 
 type GlobalFlags = Readonly<Record<string, string | boolean | undefined>>;
 
-export function flagValues(flags: GlobalFlags): FlagValue[] {
+function flagValues(flags: GlobalFlags): FlagValue[] {
   const values: FlagValue[] = [];
   for (const setting of settingTable) {
     const flag = flagName(setting);
     const value = flag === undefined ? undefined : flags[new Option(flag).attributeName()];
     if (flag !== undefined && value !== undefined) values.push({ key: setting.key, flag, value });
   }
-  if (flags['quiet'] === true) values.push({ key: 'log.level', flag: '--quiet', value: 'warn' });
-  if (flags['verbose'] === true) values.push({ key: 'log.level', flag: '--verbose', value: 'debug' });
   return values;
 }
+
+/** Returns where the settings of a command come from. */
+export function sourcesOf(
+  { environment, folder, constants = {} }: Pick<CliWorld, 'environment' | 'folder' | 'constants'>,
+  flags: GlobalFlags,
+): SettingsSources {
+  const log = flags['quiet'] === true ? quietLog : flags['verbose'] === true ? verboseLog : constants.log;
+  return {
+    flags: flagValues(flags),
+    environment,
+    folder,
+    constants: { ...constants, ...(log !== undefined && { log }) },
+  };
+}
+
+const quietLog = { level: 'warn' } as const;
+const verboseLog = { level: 'debug' } as const;
 
 /** Settings whose flags make sense for only one server. */
 const perServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirror', 'store.journal', 'log.file'];
@@ -124,7 +142,7 @@ export function createContext(
   let keyKnown = false;
   const { secrets = new SecretWords() } = world;
   const ends: ((error: unknown) => void)[] = [];
-  const sources = () => ({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
+  const sources = () => sourcesOf(world, flags());
   const { given } = world;
   const readAgain = () => given?.reading ?? readSettings(sources());
   const serversOfConfig = () => {

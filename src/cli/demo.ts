@@ -132,7 +132,7 @@ async function showBulk(
   // Everything goes to one stream, because the notes and errors of the commands are part of the story.
   const together = { ...context, stderr: context.stdout };
   const shell = (endsWith: 0 | 2 | 8, ...words: string[]) =>
-    runShown(together, { ...environment, ADMIN_MIRROR_LOG_LEVEL: 'error' }, endsWith, words);
+    runShown({ ...together, constants: { log: { level: 'error' } } }, environment, endsWith, words);
   const say = (text: string) => printLine(context, text);
   const place = relative(context.folder, folder);
   const file = join(place, 'credit.csv');
@@ -205,7 +205,6 @@ function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): C
     ADMIN_MIRROR_API_KEY: sandbox.key,
     ADMIN_MIRROR_DB: join(folder, 'mirror.db'),
     ADMIN_MIRROR_JOURNAL: join(folder, 'journal.db'),
-    ADMIN_MIRROR_LOG_LEVEL: 'warn',
     ...(context.color() ? {} : { NO_COLOR: '1' }),
   };
 }
@@ -219,7 +218,7 @@ async function runShown(
 ): Promise<void> {
   const shown = words.map((word) => (/^[\w./:,=-]+$/.test(word) ? word : JSON.stringify(word)));
   printLine(context, `\n${paint(context, 'bold', `$ npx admin-mirror ${shown.join(' ')}`)}`);
-  const code = await run(words, { ...context, environment });
+  const code = await run(words, { constants: { log: { level: 'warn' } }, ...context, environment });
   context.signal.throwIfAborted();
   if (code !== endsWith) throw new DemoStoppedError(String(words[0]), code);
 }

@@ -42,16 +42,11 @@ function isOneOf(files: ReadonlySet<string>, path: string): boolean {
   });
 }
 
-/** These settings name folders. */
-const folderSettings: readonly string[] = ['backup.folder', 'export.reports'];
-
 /** Every file that belongs to the program, of all servers of the config file, whether it exists or not. */
 function ownFiles(context: CliContext, except: readonly string[] = []): ReadonlySet<string> {
   const readings = [context.reading(), ...context.serversOfConfig().map(({ reading }) => reading)];
   const named = readings.flatMap(({ readings: settings, rest: { store, api } }) => [
-    ...settings
-      .filter(({ setting: { kind, key } }) => kind === 'path' && ![...folderSettings, ...except].includes(key))
-      .flatMap(({ value, origin }) => [value, configFileIn(origin)]),
+    ...settings.filter(({ setting }) => !except.includes(setting.key)).flatMap(({ files }) => files),
     api.keyFile,
     ...databasesOf(store),
   ]);
@@ -62,11 +57,6 @@ function ownFiles(context: CliContext, except: readonly string[] = []): Readonly
 function databasesOf({ mirror, journal }: Settings['store']): string[] {
   const databases = [mirror, journal, workerFileOf(mirror)];
   return databases.flatMap((file) => ['', '-wal', '-shm', '-journal'].map((end) => `${file}${end}`));
-}
-
-/** The config file of an origin such as `config/profiles/staging.yaml:3`; null for any other origin. */
-function configFileIn(origin: string): string | null {
-  return /^(.+\.ya?ml):\d+/.exec(origin)?.[1] ?? null;
 }
 
 /** Returns the absolute path. Throws a UsageError if the name ends as that of a folder, since the file would lose its extension. */

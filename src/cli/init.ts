@@ -1,10 +1,10 @@
 /** `init`: asks for the server and the key, tries them, measures the server and writes the config file. */
 import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, relative, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { type CliContext, flagValues } from './context.ts';
+import { type CliContext, sourcesOf } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
 import { errorText, pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
 import { canAsk } from './prompts.ts';
@@ -13,7 +13,7 @@ import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts
 import { resourceNames } from '../model/resources.ts';
 import { withoutEndSlashes } from '../model/text.ts';
 import { withServer } from '../settings/config-edit.ts';
-import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
+import { type ConfigFile, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
 import { networkOf } from '../settings/server.ts';
 import {
@@ -85,8 +85,6 @@ function keyOption(flag: string, meaning: string): Option {
 
 interface Target {
   readonly profile: string | undefined;
-  /** The section of the profile in the file; undefined for the file as a whole. */
-  readonly section: string | undefined;
   /** The name of the file, as in the settings. */
   readonly config: string;
   readonly path: string;
@@ -146,21 +144,13 @@ function targetOf(context: CliContext): Target {
   const config = String(valueOf(reading, 'config').value ?? defaultConfigFile);
   const path = resolve(context.folder, config);
   const text = existsSync(path) ? textOf(path) : newFile(path);
-  const { values, profiles, profilesFolder } = parsed(text, config);
-  const common = addressIn(values);
-  if (profile !== undefined && profilesFolder !== undefined) {
-    const own = join(profilesFolder, `${profile}.yaml`);
-    const path = resolve(context.folder, own);
-    const text = existsSync(path) ? textOf(path) : '';
-    const other = addressIn(parsed(text, own, profile).values);
-    return { profile, section: undefined, config: own, path, text, other, common };
-  }
-  const own = profile === undefined ? values : profiles.find(({ name }) => name === profile)?.values;
-  return { profile, section: profile, config, path, text, other: addressIn(own), common };
+  const file = parsed(text, config);
+  const own = profile === undefined ? file : file.profiles.find(({ name }) => name === profile);
+  return { profile, config, path, text, other: addressIn(own), common: addressIn(file) };
 }
 
-function parsed(text: string, name: string, profile?: string): ReturnType<typeof parseConfigFile> {
-  const file = parseConfigFile(text, name, profile);
+function parsed(text: string, name: string): ConfigFile {
+  const file = parseConfigFile(text, name);
   const [problem] = file.problems;
   if (problem !== undefined) throw problem;
   return file;
@@ -174,8 +164,8 @@ function textOf(file: string): string {
   }
 }
 
-function addressIn(values: readonly FileValue[] = []): string | undefined {
-  const address = values.find(({ key }) => key === 'api.base_url')?.value;
+function addressIn(file: Pick<ConfigFile, 'values'> | undefined): string | undefined {
+  const address = file?.values.get('api.base_url')?.value;
   return typeof address === 'string' ? address : undefined;
 }
 
@@ -226,8 +216,8 @@ async function allowReplacing(
 async function write(context: CliContext, target: Target, input: InitInput): Promise<Settings | undefined> {
   const { baseUrl, source, key, isNew } = input;
   const { insecureHttp } = context.reading().rest.api;
-  const { section, path } = target;
-  const text = withServer(target.text, { profile: section, baseUrl, keyFile: keyFileOf(source), insecureHttp });
+  const { profile, path } = target;
+  const text = withServer(target.text, { profile, baseUrl, keyFile: keyFileOf(source), insecureHttp });
   const undo =
     isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
   try {
@@ -243,8 +233,8 @@ async function write(context: CliContext, target: Target, input: InitInput): Pro
 
 /** Reads the settings as the next command will: the address is in the file now and needs no flag. */
 function readingNow(context: CliContext): SettingsReading {
-  const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
-  return readSettings({ flags, environment: context.environment, folder: context.folder });
+  const sources = sourcesOf(context, context.flags());
+  return readSettings({ ...sources, flags: sources.flags.filter((each) => each.key !== 'api.base_url') });
 }
 
 function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {

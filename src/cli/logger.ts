@@ -11,7 +11,7 @@ import { type Log, logWith } from '../model/log.ts';
 import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
-import type { LogLevel } from '../settings/kinds.ts';
+import type { LogLevel } from '../settings/table.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import type { ChildNews } from '../worker/run-job.ts';
 

@@ -41,7 +41,7 @@ export function define(program: Command, context: CliContext): void {
     .command('reports')
     .description(
       'List the saved reports, or explain one: what it shows, its parameters and columns. `export report:NAME` runs it. ' +
-        'Your own reports are in the folder of the setting export.reports.',
+        'Your own reports are in config/reports.',
     )
     .argument('[name]', 'only this one, in full')
     .addHelpText(

@@ -33,11 +33,7 @@ export function addListFlags(command: Command, resource: Resource): void {
   const nested = jsonColumns.map((column) => `, or a key inside ${column}: '${column}->key=value'`).join('');
   command
     .option('--page <number>', 'which page, counted from 1', toCount)
-    .option(
-      '--paginate <number>',
-      `records per page (default: ${defaultPageSize}; with --all, the setting api.page_size)`,
-      toCount,
-    );
+    .option('--paginate <number>', `records per page (default: ${defaultPageSize}; with --all, 1,000)`, toCount);
   if (includes !== null) {
     const help = `related records to include, separated by commas: ${includes.join(', ')}`;
     command.addOption(new Option('--include <names>', help).argParser(collectedNames));

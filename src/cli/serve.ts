@@ -1,8 +1,7 @@
 /** `serve`: serves the console until it is stopped. */
 import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
-import { readValue } from '../settings/kinds.ts';
-import type { Settings } from '../settings/settings.ts';
+import { readValue, type Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/open.ts';
 import type { ConsoleAddress } from '../web/server.ts';
 import { type CliContext, waitForStop } from './context.ts';
@@ -43,20 +42,15 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   if (interruption?.exitCode === 130) context.exit(130);
 }
 
-function addressOf(
-  { serve: { listen, behindProxy, tlsCertificate: certificate, tlsKey: key, readOnly } }: Settings,
-  flags: Flags,
-): ConsoleAddress {
+function addressOf({ serve: { listen, behindProxy, tls } }: Settings, flags: Flags): ConsoleAddress {
   const { host, port } = listenFlag(flags.listen) ?? listen ?? nowhere();
-  if ((certificate === undefined) !== (key === undefined)) {
-    throw new UsageError('serve.tls_certificate and serve.tls_key belong together, and one of them is missing');
-  }
+  const [certificate, key = certificate] = tls ?? [];
   return {
     host,
     port,
     tls: certificate === undefined || key === undefined ? null : { certificate, key },
     behindProxy: behindProxy === undefined ? null : new URL(behindProxy),
-    isReadOnly: flags.readOnly ?? readOnly,
+    isReadOnly: flags.readOnly === true,
   };
 }
 
@@ -69,7 +63,7 @@ function listenFlag(text: string | undefined) {
   if (text === undefined) return undefined;
   const read = readValue('serve.listen', text);
   if (read === undefined) throw new UsageError(`--listen is ${JSON.stringify(text)}, which is not an address`);
-  return read.value;
+  return read;
 }
 
 function announce(context: CliContext, url: string, first: FirstAccount | null): void {

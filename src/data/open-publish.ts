@@ -1,6 +1,6 @@
 /** Opens publishing with the settings. Apart from open.ts, because this loads the PostgreSQL driver. */
 import { UsageError } from '../model/errors.ts';
-import { networkOf, passwordIn } from '../settings/server.ts';
+import { networkOf, secretIn } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { check } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
@@ -41,10 +41,6 @@ function destinationOf(settings: Settings): Destination {
       advice: 'Set publish.url, as in postgresql://publisher@db.example.com/analytics: docs/publish.md.',
     });
   }
-  const fromFile = () =>
-    passwordFile === undefined
-      ? undefined
-      : passwordIn(passwordFile, 'password file', 'Correct publish.password_file.');
-  const { ca } = networkOf(settings);
-  return { address, password: password ?? fromFile(), ca, schema, reader };
+  const secret = secretIn(password, passwordFile, 'publish.password');
+  return { address, password: secret, ca: networkOf(settings).ca, schema, reader };
 }

@@ -179,7 +179,10 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   SQLITE_NOTADB: ['it is not an SQLite database', 'Name another file; this one was left as it is.'],
   SQLITE_CORRUPT: ['the database is damaged', 'Move it away and run `admin-mirror sync` to build the mirror anew.'],
   SQLITE_CANTOPEN: ['it cannot be opened', 'Check the path and the permissions of the file and its folder.'],
-  SQLITE_READONLY: ['it cannot be written', 'Check the permissions of the file, of its -wal and -shm beside it, and of its folder.'],
+  SQLITE_READONLY: [
+    'it cannot be written',
+    'Check the permissions of the file, of its -wal and -shm beside it, and of its folder.',
+  ],
   SQLITE_FULL: ['the disk is full', 'Make room; what was committed is unharmed.'],
   SQLITE_IOERR: ['the disk reported an error', 'Check the disk and its free space.'],
   // Readers, too, need a few pages in the -shm beside the file.

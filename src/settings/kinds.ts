@@ -1,83 +1,68 @@
 /** The kinds of settings: what each accepts, what value it becomes, and the words for what was expected. */
-import { resolve } from 'node:path';
 import { parseDatabaseAddress, isLoopback } from '../model/address.ts';
-import { UsageError } from '../model/errors.ts';
 import { type Money, parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
-import { withoutCredentials, Secret, SecretAddress } from '../model/secret.ts';
+import { Secret, SecretAddress } from '../model/secret.ts';
 import { withoutEndSlashes } from '../model/text.ts';
 import { durationText, parseDuration } from '../model/time.ts';
-import { allSettings, type SettingKey, settingOf, type settingTable } from './table.ts';
 
-interface ListenAddress {
-  readonly host: string;
-  /** 0 stands for any free port. */
-  readonly port: number;
+/** How a setting of one kind is read. */
+export interface Kind<T> {
+  readonly name: KindName;
+  /** Reads a value of the config file. Returns `refused`, since a value can itself be undefined: `off`. */
+  readonly read: (given: unknown) => T | typeof refused;
+  /** The words after "expected" in an error. */
+  readonly expected: string;
+  /** Turns the text of a flag or a variable into what the config file would give. The text is trimmed by default. */
+  readonly fromText?: (text: string) => unknown;
+  /** The names that it accepts; left out if it takes no names, or any. */
+  readonly names?: readonly string[];
+  /** The smallest and the largest number, or duration in ms. */
+  readonly least?: number;
+  readonly most?: number;
 }
 
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
+export type KindName =
+  | 'address'
+  | 'secret'
+  | 'path'
+  | 'pem'
+  | 'duration'
+  | 'count'
+  | 'rate'
+  | 'money'
+  | 'bound'
+  | 'switch'
+  | 'name'
+  | 'related'
+  | 'fields'
+  | 'brake'
+  | 'listen'
+  | 'hook'
+  | 'program'
+  | 'database'
+  | 'text';
 
-/** Returns the words after "expected" in an error. */
-export function expectedOf(key: SettingKey): string {
-  const { kind, least, most } = settingOf(key);
-  const words: Record<SettingKind, string> = {
-    address:
-      'an address that begins with https:// or http://, such as https://panel.example.com, without a user, a password or a query',
-    secret: 'text',
-    path: 'the path of a file',
-    duration:
-      most === undefined
-        ? 'a duration above 0 such as 30s, 10m or 48h'
-        : `a duration from ${durationText(least ?? 1)} to ${durationText(most)}, such as 30s or 10m`,
-    count: `a whole number from ${least ?? 1} to ${most ?? 'any'}`,
-    rate: 'a number above 0, or off',
-    bound: 'a whole number above 0, or off',
-    money: 'an amount above 0 such as 500 or 99.50, or off',
-    wait: 'a duration such as 30s or 10m, or 0s for none',
-    level: `one of ${logLevels.join(', ')}`,
-    switch: 'true or false',
-    name: 'a name of up to 32 letters, digits, - and _, such as staging',
-    includes: `names of related records, such as [${includesOf(key).slice(0, 2).join(', ')}], or none`,
-    fields: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
-    brake: 'resources with numbers of rows, such as emails=200 or [emails=200, coupons=20], or auto',
-    listen: 'an address and a port such as 127.0.0.1:9464, or off',
-    hook: 'an address that begins with https:// (http:// for this machine alone)',
-    proxy: 'the address of a proxy, such as http://proxy.example.com:3128',
-    hosts: 'names of hosts, such as [intranet.example.com, .local]',
-    program: 'a program with its arguments, as one text or in a list',
-    database: 'the address of a database such as postgresql://mirror@db.example.com/shop, without a password',
-    identifier: 'a name of up to 63 letters, digits, - and _, such as shop_mirror',
-    text: 'text of up to 200 characters',
-  };
-  return words[kind];
-}
+export const refused = Symbol('refused');
 
-/** Turns the text of a flag or a variable into what the config file would give: `8` into a number, `true` into a boolean. */
-export function fromText(kind: SettingKind, text: string): unknown {
-  const plain = text.trim();
-  if (kind === 'count' || kind === 'rate' || kind === 'bound')
-    return /^\d+(?:\.\d+)?$/.test(plain) ? Number(plain) : plain;
-  if (kind === 'switch') return switchWords[plain.toLowerCase()] ?? text;
-  if (kind === 'includes') return plain === 'none' ? 'none' : text.split(',').map((name) => name.trim());
-  return ['secret', 'path', 'fields', 'brake'].includes(kind) ? text : plain;
-}
-
-const switchWords: Readonly<Record<string, boolean>> = Object.fromEntries([
-  ...['true', '1', 'yes', 'on'].map((word) => [word, true]),
-  ...['false', '0', 'no', 'off'].map((word) => [word, false]),
-]);
-
-type Reader<T> = (given: unknown) => T | typeof refused;
-const refused = Symbol('refused');
-
-function text<T>(read: (text: string) => T | typeof refused): Reader<T> {
-  return (given) => (typeof given === 'string' ? read(given) : refused);
+/** Anything other than text is refused. */
+function text<T>(name: KindName, expected: string, read: (text: string) => T | typeof refused): Kind<T> {
+  return { name, expected, read: (given) => (typeof given === 'string' ? read(given) : refused) };
 }
 
 /** Makes `off` undefined. Older YAML turns a plain `off` into false. */
-function orOff<T>(read: Reader<T>): Reader<T | undefined> {
-  return (given) => (given === 'off' || given === false ? undefined : read(given));
+function orOff<T>(kind: Kind<T>): Kind<T | undefined> {
+  return {
+    ...kind,
+    expected: `${kind.expected}, or off`,
+    read: (given) => (given === 'off' || given === false ? undefined : kind.read(given)),
+  };
+}
+
+/** The text of a flag or a variable as a number, if it is one. */
+function numberIn(text: string): unknown {
+  const plain = text.trim();
+  return /^\d+(?:\.\d+)?$/.test(plain) ? Number(plain) : plain;
 }
 
 function isText(value: unknown): value is string {
@@ -99,209 +84,235 @@ function urlOf(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
 
-/** Reads names from a list, or from one text with commas. */
-function names<T>(read: (names: readonly string[]) => T | typeof refused): Reader<T> {
-  return (given) => (isText(given) || (Array.isArray(given) && given.every(isText)) ? read(namesIn(given)) : refused);
-}
-
-/** The name of a profile also becomes the name of a folder and the end of variables. */
-export const profileName = /^[a-z0-9][a-z0-9_-]{0,31}$/i;
-
-/** The documented fields of all resources, without `id`. */
-const fieldNames: readonly string[] = [
-  ...new Set(resourceNames.flatMap((name) => resourceOf(name).fields.map((field) => field.name))),
-].filter((name) => name !== 'id');
-
-/** Reads each kind. Durations become milliseconds. */
-const readers = {
-  /** http or https, without a user, query or fragment. The last slash is removed. */
-  address: text((given) => {
-    const url = urlOf(given);
-    const isPlain =
-      url !== undefined && [url.username, url.password, url.search, url.hash].every((part) => part === '');
-    if (!isPlain || !['http:', 'https:'].includes(url.protocol)) return refused;
-    return withoutEndSlashes(`${url.origin}${url.pathname}`);
-  }),
-  secret: text((given) => new Secret(given.trim())),
-  text: text((given) => (given === '' || given.length > 200 ? refused : given)),
-  path: text((given) => (given === '' || given.includes('\0') ? refused : given)),
-  database: text((given) => parseDatabaseAddress(given) ?? refused),
-  /** Above 0. */
-  duration: text((given) => parseDuration(given) || refused),
-  /** Requests a second. */
-  rate: orOff((given) => (typeof given === 'number' && given > 0 && Number.isFinite(given) ? given : refused)),
-  bound: orOff((given) => (isCount(given, 1) ? given : refused)),
-  money: orOff((given) => {
-    const amount = amountIn(given);
-    return amount !== undefined && /[1-9]/.test(amount) ? amount : refused;
-  }),
-  /** 0 allowed. */
-  wait: text((given) => parseDuration(given) ?? refused),
-  level: text((given): LogLevel | typeof refused => logLevels.find((level) => level === given) ?? refused),
-  switch: (given: unknown) => (typeof given === 'boolean' ? given : refused),
-  /** A name in PostgreSQL, which has room for 63 bytes. */
-  identifier: text((given) => (/^[\w-]{1,63}$/.test(given) ? given : refused)),
-  name: text((given) => (profileName.test(given) ? given : refused)),
-  /** Documented fields, or any other as `_extra.name`. */
-  fields: names((given) =>
-    given.every((name) => fieldNames.includes(name) || /^_extra\../.test(name)) ? given : refused,
-  ),
-  /** How many rows a run may remove at once, by resource; empty for the brake's own rule. */
-  brake: (given: unknown) =>
-    names((pairs) => {
-      const rows: Partial<Record<ResourceName, number>> = {};
-      for (const pair of pairs) {
-        const [, name = '', count] = /^(\w+)=(\d{1,9})$/.exec(pair) ?? [];
-        if (!isResourceName(name) || Number(count) === 0) return refused;
-        rows[name] = Number(count);
-      }
-      return Object.freeze(rows);
-    })(given === 'auto' ? [] : given),
-  /** An IPv6 address stands in brackets. */
-  listen: orOff(
-    text((given): ListenAddress | typeof refused => {
-      const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(given) ?? [];
-      const host = bracketed ?? plain;
-      const port = Number(digits);
-      return host !== undefined && port < 65_536 ? { host, port } : refused;
-    }),
-  ),
-  /** The path of such an address may be the only secret that keeps others from using it. */
-  hook: text((given) => {
-    const url = urlOf(given);
-    const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
-    return url !== undefined && isPrivate && url.username === '' && url.hash === ''
-      ? new SecretAddress(url.href)
-      : refused;
-  }),
-  /** An http or https proxy. Without a scheme it is http, as other programs read such variables. */
-  proxy: text((given) => {
-    const url = urlOf(given.includes('://') ? given : `http://${given}`);
-    return url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/'
-      ? new SecretAddress(url.href)
-      : refused;
-  }),
-  /** Becomes one text with commas. */
-  hosts: names((given) => given.join(',')),
-  /** A program and its arguments. A text is split at its spaces; nothing else in it has a meaning, since no shell reads it. */
-  program: (given: unknown): readonly string[] | typeof refused => {
-    const words: unknown = isText(given) ? given.split(/\s+/).filter((word) => word !== '') : given;
-    if (!Array.isArray(words) || !words.every(isText) || (words[0] ?? '') === '') return refused;
-    return words.every((word) => !word.includes('\0')) ? words : refused;
-  },
-};
-
-/** `count` and `includes` have no reader, since what they accept depends on the setting. */
-export type SettingKind = keyof typeof readers | 'count' | 'includes';
-
-/** Returns the names that a setting of related records accepts; empty for any other setting. */
-function includesOf(key: SettingKey): readonly string[] {
-  const [section, name = ''] = key.split('.');
-  return section === 'resources' && isResourceName(name) ? (resourceOf(name).includes ?? []) : [];
-}
-
-/** Returns the names that the setting accepts; empty if it takes no names, or any. */
-export function namesOf(key: SettingKey): readonly string[] {
-  return settingOf(key).kind === 'fields' ? fieldNames : includesOf(key);
-}
-
 /** Returns the names of a list or of one text with commas, without `none`. */
 export function namesIn(value: string | readonly unknown[]): string[] {
   const names = typeof value === 'string' ? value.split(',') : value.map(String);
   return names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'none');
 }
 
-type KindValue<K extends SettingKind> = K extends keyof typeof readers
-  ? Exclude<ReturnType<(typeof readers)[K]>, typeof refused>
-  : K extends 'count'
-    ? number
-    : readonly string[];
+/** Reads names from a list, or from one text with commas. */
+function listOf(given: unknown): readonly string[] | undefined {
+  return isText(given) || (Array.isArray(given) && given.every(isText)) ? namesIn(given) : undefined;
+}
 
-/** All values by key; undefined only if the setting has no default, or can be off. */
-export type SettingValues = {
-  readonly [S in (typeof settingTable)[number] as S['key']]:
-    | KindValue<S['kind']>
-    | (S['default'] extends null ? undefined : never);
+/** http or https, without a user, query or fragment. The last slash is removed. */
+export const address = text(
+  'address',
+  'an address that begins with https:// or http://, such as https://panel.example.com, without a user, a password or a query',
+  (given) => {
+    const url = urlOf(given);
+    const isPlain =
+      url !== undefined && [url.username, url.password, url.search, url.hash].every((part) => part === '');
+    if (!isPlain || !['http:', 'https:'].includes(url.protocol)) return refused;
+    return withoutEndSlashes(`${url.origin}${url.pathname}`);
+  },
+);
+
+export const path: Kind<string> = {
+  ...text('path', 'the path of a file', (given) => (given === '' || given.includes('\0') ? refused : given)),
+  fromText: (given) => given,
 };
 
-type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
-  ? `${First}${Capitalize<Camel<Rest>>}`
-  : Name;
-
-type NameIn<Section extends string, Key extends string> = Key extends `${Section}.${infer Name}`
-  ? Exclude<Name, `${string}.${string}`>
-  : never;
-
-/** The settings of a section by the names in the program: `bulk.settle_after` is `settleAfterMs` of the section `bulk`. */
-type Section<Name extends string> = {
-  readonly [
-    S in (typeof settingTable)[number] as `${Camel<NameIn<Name, S['key']>>}${S['kind'] extends 'duration' | 'wait' ? 'Ms' : ''}`
-  ]: SettingValues[S['key']];
+/** One file or two: the certificate with its chain, and its key, which may be in the same file. */
+export const pem: Kind<readonly string[]> = {
+  name: 'pem',
+  expected: 'the path of a PEM file, or of two: the certificate with its chain, and its key',
+  read: (given) => {
+    const files = listOf(given) ?? [];
+    const isOneOrTwo = files.length === 1 || files.length === 2;
+    return isOneOrTwo && files.every((each) => path.read(each) !== refused) ? files : refused;
+  },
 };
 
-/** Returns the settings of the section, with absolute paths. */
-export function sectionOf<Name extends string>(values: SettingValues, section: Name, folder: string): Section<Name> {
-  const own = allSettings.flatMap(({ key, kind }) => {
-    const written = key.slice(section.length + 1);
-    if (key !== `${section}.${written}` || written.includes('.')) return [];
-    const name = written.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-    const value = values[key];
-    const inForce = kind === 'path' && typeof value === 'string' ? resolve(folder, value) : value;
-    return [[kind === 'duration' || kind === 'wait' ? `${name}Ms` : name, inForce] as const];
+/** A secret in a file of its own. */
+export interface SecretFile {
+  readonly file: string;
+}
+
+/** A secret comes from the variable itself, or from a file that the variable NAME_FILE or the setting `…_file` names. */
+export const secret: Kind<Secret | SecretFile> = {
+  name: 'secret',
+  expected: 'text, or the path of a file',
+  fromText: (given) => given,
+  read: (given) => {
+    if (isText(given)) return new Secret(given.trim());
+    const { file } = given as SecretFile;
+    return path.read(file) === refused ? refused : { file };
+  },
+};
+
+export interface DurationKind extends Kind<number> {
+  readonly name: 'duration';
+}
+
+/** In ms. @param least 0 allows `0s`. A timer of Node can wait 24 days at most. */
+export function duration({ least = 1, most = Infinity } = {}): DurationKind {
+  const few = most === Infinity ? 'above 0 such as 30s, 10m or 48h' : '';
+  const range = few === '' ? `from ${durationText(least)} to ${durationText(most)}, such as 30s or 10m` : few;
+  const expected = least === 0 ? 'a duration such as 30s or 10m, or 0s for none' : `a duration ${range}`;
+  const kind = text('duration', expected, (given) => {
+    const ms = parseDuration(given);
+    return ms !== undefined && ms >= least && ms <= most ? ms : refused;
   });
-  return Object.freeze(Object.fromEntries(own)) as Section<Name>;
+  return { ...kind, name: 'duration', least, most };
 }
 
-/** Reads a value that was given as text, number, boolean or list. Returns undefined if it is refused, since a value can itself be undefined. */
-export function readValue<K extends SettingKey>(key: K, given: unknown) {
-  const value = readGiven(key, given);
-  return value === refused ? undefined : { value: value as SettingValues[K] };
+export function count({ least = 1, most = Number.MAX_SAFE_INTEGER } = {}): Kind<number> {
+  return {
+    name: 'count',
+    expected: most === Number.MAX_SAFE_INTEGER ? 'a whole number above 0' : `a whole number from ${least} to ${most}`,
+    read: (given) => (isCount(given, least, most) ? given : refused),
+    fromText: numberIn,
+    least,
+    most,
+  };
 }
 
-function readGiven(key: SettingKey, given: unknown): unknown {
-  const { kind, least = 1, most } = settingOf(key);
-  if (kind === 'count') return isCount(given, least, most) ? given : refused;
-  if (kind === 'duration' && most !== undefined) {
-    const ms = readers.duration(given);
-    return typeof ms === 'number' && ms >= least && ms <= most ? ms : refused;
-  }
-  if (kind !== 'includes') return readers[kind](given);
-  if (given === 'none') return [];
-  const known = includesOf(key);
-  // Keeps the given order, each name once.
-  return Array.isArray(given) && given.every((name) => isText(name) && known.includes(name))
-    ? [...new Set(given)]
-    : refused;
-}
+export const bound = orOff({ ...count(), name: 'bound' as const });
 
-/** Returns why the address must not be used: it is http to another machine, or ends in /api. @param origin where it was set */
-export function addressProblem(
-  values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
-  origin: string,
-): UsageError | undefined {
-  const address = values['api.base_url'];
-  if (address === undefined) return undefined;
-  const url = new URL(address);
-  const ours = /\/api(?:\/v1)?$/.exec(url.pathname);
-  if (ours !== null) {
-    return new UsageError(`the base address ${address} (${origin}) must not end in ${ours[0]}`, {
-      advice: `Use ${address.slice(0, -ours[0].length)}: /api/v1 is added to it.`,
+/** Requests a second. */
+export const rate = orOff({
+  name: 'rate',
+  expected: 'a number above 0',
+  read: (given) => (typeof given === 'number' && given > 0 && Number.isFinite(given) ? given : refused),
+  fromText: numberIn,
+});
+
+export const money = orOff<Money>({
+  name: 'money',
+  expected: 'an amount above 0 such as 500 or 99.50',
+  read: (given) => {
+    const amount = amountIn(given);
+    return amount !== undefined && /[1-9]/.test(amount) ? amount : refused;
+  },
+});
+
+const switchWords: Readonly<Record<string, boolean>> = Object.fromEntries([
+  ...['true', '1', 'yes', 'on'].map((word) => [word, true]),
+  ...['false', '0', 'no', 'off'].map((word) => [word, false]),
+]);
+
+export const onOff: Kind<boolean> = {
+  name: 'switch',
+  expected: 'true or false',
+  read: (given) => (typeof given === 'boolean' ? given : refused),
+  fromText: (given) => switchWords[given.trim().toLowerCase()] ?? given,
+};
+
+/** The name of a profile also becomes the name of a folder and the end of variables. */
+export const profileName = /^[a-z0-9][a-z0-9_-]{0,31}$/i;
+
+export const name = text('name', 'a name of up to 32 letters, digits, - and _, such as staging', (given) =>
+  profileName.test(given) ? given : refused,
+);
+
+export const words = text('text', 'text of up to 200 characters', (given) =>
+  given === '' || given.length > 200 ? refused : given,
+);
+
+type Related = Readonly<Record<ResourceName, { readonly include: readonly string[] }>>;
+
+const relatedNames = resourceNames.flatMap((each) =>
+  (resourceOf(each).includes ?? []).map((include) => `${each}.${include}`),
+);
+
+/** The related records of each resource. In a variable: `users.orders,packages.prices`. */
+export const related: Kind<Related> = {
+  name: 'related',
+  expected: `related records by resource, such as users: { include: [orders] } or, in a variable, ${relatedNames.slice(0, 1).join()}, or none`,
+  names: relatedNames,
+  fromText: (given) => namesIn(given),
+  read: (given) => {
+    const named = Array.isArray(given) ? given.map(String) : given === 'none' ? [] : relatedIn(given);
+    if (named === undefined || !named.every((each) => relatedNames.includes(each))) return refused;
+    const of = (resource: ResourceName) => ({
+      include: [...new Set(named)].flatMap((each) =>
+        each.startsWith(`${resource}.`) ? [each.slice(resource.length + 1)] : [],
+      ),
     });
+    return Object.fromEntries(resourceNames.map((each) => [each, of(each)])) as unknown as Related;
+  },
+};
+
+/** `{ users: { include: [orders] } }` → `['users.orders']`; undefined for anything else. */
+export function relatedIn(given: unknown): string[] | undefined {
+  if (typeof given !== 'object' || given === null) return undefined;
+  const found: string[] = [];
+  for (const [resource, own] of Object.entries(given as Record<string, unknown>)) {
+    if (own === null) continue;
+    if (typeof own !== 'object' || Object.keys(own).some((key) => key !== 'include')) return undefined;
+    const list = listOf((own as { include?: unknown }).include ?? []);
+    if (list === undefined || !isResourceName(resource)) return undefined;
+    found.push(...list.map((each) => `${resource}.${each}`));
   }
-  if (url.protocol === 'https:' || values['api.insecure_http'] || isLoopback(url.hostname)) return undefined;
-  return new UsageError(
-    `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
-    { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
-  );
+  return found;
 }
 
-/** Returns a typed address without its last slash. Throws a UsageError if it is no address, or must not be used. */
-export function checkedAddress(text: string, insecureHttp: boolean): string {
-  const address = readValue('api.base_url', text.trim())?.value;
-  if (address === undefined) {
-    throw new UsageError(`"${withoutCredentials(text.trim())}" is not ${expectedOf('api.base_url')}`);
-  }
-  const problem = addressProblem({ 'api.base_url': address, 'api.insecure_http': insecureHttp }, 'as given');
-  if (problem !== undefined) throw problem;
-  return address;
-}
+/** The documented fields of all resources, without `id`. */
+const fieldNames: readonly string[] = [
+  ...new Set(resourceNames.flatMap((each) => resourceOf(each).fields.map((field) => field.name))),
+].filter((each) => each !== 'id');
+
+/** Documented fields, or any other as `_extra.name`. */
+export const fields: Kind<readonly string[]> = {
+  name: 'fields',
+  expected: 'names of fields, such as last_seen_at, updated_at or _extra.last_ip, or none',
+  names: fieldNames,
+  read: (given) => {
+    const names = listOf(given);
+    return names?.every((each) => fieldNames.includes(each) || /^_extra\../.test(each)) === true ? names : refused;
+  },
+};
+
+/** How many rows a run may remove at once, by resource; empty for the brake's own rule. */
+export const brake: Kind<Readonly<Partial<Record<ResourceName, number>>>> = {
+  name: 'brake',
+  expected: 'resources with numbers of rows, such as emails=200 or [emails=200, coupons=20], or auto',
+  read: (given) => {
+    const pairs = given === 'auto' ? [] : listOf(given);
+    if (pairs === undefined) return refused;
+    const rows: Partial<Record<ResourceName, number>> = {};
+    for (const pair of pairs) {
+      const [, resource = '', most] = /^(\w+)=(\d{1,9})$/.exec(pair) ?? [];
+      if (!isResourceName(resource) || Number(most) === 0) return refused;
+      rows[resource] = Number(most);
+    }
+    return Object.freeze(rows);
+  },
+};
+
+/** An address and a port; port 0 stands for any free one. An IPv6 address stands in brackets. */
+export const listen = orOff(
+  text('listen', 'an address and a port such as 127.0.0.1:9464', (given) => {
+    const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(given) ?? [];
+    const host = bracketed ?? plain;
+    const port = Number(digits);
+    return host !== undefined && port < 65_536 ? { host, port } : refused;
+  }),
+);
+
+/** The path of such an address may be the only secret that keeps others from using it. */
+export const hook = text('hook', 'an address that begins with https:// (http:// for this machine alone)', (given) => {
+  const url = urlOf(given);
+  const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
+  return url !== undefined && isPrivate && url.username === '' && url.hash === ''
+    ? new SecretAddress(url.href)
+    : refused;
+});
+
+/** A program and its arguments. A text is split at its spaces; nothing else in it has a meaning, since no shell reads it. */
+export const program: Kind<readonly string[]> = {
+  name: 'program',
+  expected: 'a program with its arguments, as one text or in a list',
+  read: (given) => {
+    const parts: unknown = isText(given) ? given.split(/\s+/).filter((part) => part !== '') : given;
+    if (!Array.isArray(parts) || !parts.every(isText) || (parts[0] ?? '') === '') return refused;
+    return parts.every((part) => !part.includes('\0')) ? parts : refused;
+  },
+};
+
+export const database = text(
+  'database',
+  'the address of a database such as postgresql://mirror@db.example.com/shop, without a password',
+  (given) => parseDatabaseAddress(given) ?? refused,
+);

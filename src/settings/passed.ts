@@ -1,27 +1,11 @@
 /** Passes settings to a child process, since a message between processes can only hold plain data. */
 import { Secret, SecretAddress } from '../model/secret.ts';
 import type { ServerReading, Settings, SettingsReading } from './settings.ts';
-import { allSettings, isSecret, type SettingKey, settingOf } from './table.ts';
+import { allSettings, isHidden, type SettingKey, settingOf } from './table.ts';
 
 /** Contains the secrets in clear. It must go through the channel to a child process and nowhere else. */
 export interface PassedSettings {
   readonly plain: unknown;
-}
-
-interface Mark {
-  readonly [kind: `$${string}`]: string;
-}
-
-const revived = {
-  $secret: (text: string) => new Secret(text),
-  $address: (text: string) => new SecretAddress(text),
-  $url: (text: string) => new URL(text),
-} as const;
-
-function markOf(value: object): Mark | undefined {
-  if (value instanceof SecretAddress) return { $address: value.reveal() };
-  if (value instanceof Secret) return { $secret: value.reveal() };
-  return value instanceof URL ? { $url: value.href } : undefined;
 }
 
 export function passedSettings(settings: Settings): PassedSettings {
@@ -32,10 +16,23 @@ export function receivedSettings({ plain }: PassedSettings): Settings {
   return mapped(plain, reviving) as Settings;
 }
 
+function markOf(value: object): object | undefined {
+  if (value instanceof SecretAddress) return { $address: value.reveal() };
+  return value instanceof Secret ? { $secret: value.reveal() } : undefined;
+}
+
 function reviving(value: object): object | undefined {
-  const [[kind, text] = [], ...more] = Object.entries(value);
-  const isMark = more.length === 0 && kind !== undefined && Object.hasOwn(revived, kind);
-  return isMark ? revived[kind as keyof typeof revived](String(text)) : undefined;
+  if ('$address' in value) return new SecretAddress(String(value.$address));
+  return '$secret' in value ? new Secret(String(value.$secret)) : undefined;
+}
+
+/** Replaces every object in the value by what `change` returns, or, if that is undefined, changes its members in turn. */
+function mapped(value: unknown, change: (value: object) => object | undefined): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const changed = change(value);
+  if (changed !== undefined) return changed;
+  if (Array.isArray(value)) return value.map((each) => mapped(each, change));
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mapped(each, change)]));
 }
 
 /** What a command works with: its own settings, and those of the other servers, whose files it must not overwrite. */
@@ -47,21 +44,19 @@ export interface GivenSettings {
 function passedReading({ readings, approval, problems, warnings, settings }: SettingsReading): PassedSettings {
   const [problem] = problems;
   if (settings === undefined) throw problem ?? new Error('settings without problems are missing');
-  const named = readings.map(({ setting, value, origin }) => ({ key: setting.key, value, origin }));
+  const named = readings.map(({ setting, ...each }) => ({ ...each, key: setting.key }));
   return { plain: mapped({ readings: named, approval, warnings, settings }, markOf) };
 }
 
+type Named = Omit<SettingsReading['readings'][number], 'setting'> & { readonly key: SettingKey };
+
 export function receivedReading({ plain }: PassedSettings): SettingsReading {
-  const { readings, approval, warnings, settings } = mapped(plain, reviving) as Pick<
-    SettingsReading,
-    'approval' | 'warnings'
-  > & {
-    readonly readings: readonly { readonly key: SettingKey; readonly value: string | null; readonly origin: string }[];
+  const { readings, ...given } = mapped(plain, reviving) as Pick<SettingsReading, 'approval' | 'warnings'> & {
+    readonly readings: readonly Named[];
     readonly settings: Settings;
   };
-  const whole = readings.map(({ key, value, origin }) => ({ setting: settingOf(key), value, origin }));
-  const rest = { problems: [], isUndecided: false, config: () => undefined };
-  return { ...rest, readings: whole, approval, warnings, settings, rest: settings };
+  const whole = readings.map(({ key, ...each }) => ({ ...each, setting: settingOf(key) }));
+  return { ...given, readings: whole, problems: [], isUndecided: false, rest: given.settings };
 }
 
 /** Leaves out servers whose settings have a problem: their files are not known. Throws the first problem of the command's own. */
@@ -78,7 +73,7 @@ export function receivedServers({ plain }: PassedSettings): ServerReading[] {
   return servers.map(({ profile, reading }) => ({ profile, reading: receivedReading(reading) }));
 }
 
-const secretNames = allSettings.filter(isSecret).map(({ env }) => env);
+const secretNames = [...allSettings.filter(isHidden).map(({ env }) => env), 'HTTPS_PROXY', 'https_proxy'];
 
 /** Returns the environment for other programs and for children, without the keys of all profiles and other secrets. */
 export function withoutSecrets(environment: Readonly<Record<string, string | undefined>>) {
@@ -94,16 +89,7 @@ export function withoutServer({ reading }: GivenSettings): GivenSettings {
   });
   const { settings, rest } = reading;
   const readings = reading.readings.map((each) =>
-    each.setting.key.startsWith('api.') ? { ...each, value: null, origin: 'default' } : each,
+    each.setting.key.startsWith('api.') ? { ...each, value: null, origin: 'default', files: [] } : each,
   );
   return { reading: { ...reading, readings, settings: settings && cut(settings), rest: cut(rest) }, servers: [] };
-}
-
-/** Replaces every object in the value by what `change` returns, or, if that is undefined, changes its members in turn. */
-function mapped(value: unknown, change: (value: object) => object | undefined): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  const changed = change(value);
-  if (changed !== undefined) return changed;
-  if (Array.isArray(value)) return value.map((each) => mapped(each, change));
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mapped(each, change)]));
 }

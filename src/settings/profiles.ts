@@ -1,27 +1,15 @@
 /** Profiles: several servers in one config file. No two share a file, and no profile gets the address or key of another by accident. */
-import { withoutEndSlashes } from '../model/text.ts';
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { suggestion, UsageError } from '../model/errors.ts';
-import type { WrittenJob } from './jobs.ts';
+import { valueText, withoutEndSlashes } from '../model/text.ts';
 import { type FileProfile, variableEnd } from './config-file.ts';
-import { type SettingKey, settingOf } from './table.ts';
-
-/** Settings that belong to one server. Only a variable that ends in the profile's name can set them for a profile. */
-export const serverKeys = ['api.base_url', 'api.key', 'api.key_file', 'store.mirror', 'store.journal'] as const;
-type ServerKey = (typeof serverKeys)[number];
-
-export function isServerKey(key: SettingKey): key is ServerKey {
-  return (serverKeys as readonly SettingKey[]).includes(key);
-}
+import type { WrittenJob } from './jobs.ts';
+import { allSettings, type Setting, type SettingKey } from './table.ts';
 
 /** Returns the variable that sets it for a profile: `ADMIN_MIRROR_API_KEY_STAGING`. */
-export function profileVariable(key: ServerKey, profile: string): string {
-  return `${settingOf(key).env}_${variableEnd(profile)}`;
-}
-
-export function profileVariables(profiles: readonly FileProfile[]): string[] {
-  return profiles.flatMap(({ name }) => serverKeys.map((key) => profileVariable(key, name)));
+export function profileVariable({ env }: Pick<Setting, 'env'>, profile: string): string {
+  return `${env}_${variableEnd(profile)}`;
 }
 
 /** Returns the profile in force; undefined for the server outside of the profiles, if one is set there or there are no profiles. */
@@ -48,50 +36,48 @@ export function chooseProfile(
 }
 
 /** The problem of a variable that could send one server's key to another, or mix their files. */
-export function strayVariable(key: ServerKey, origin: string, profile: string): UsageError {
-  const inFile = settingOf(key).inFile ? `, write it into the profile as ${key}` : '';
+export function strayVariable({ key, kind }: Setting, origin: string, profile: string): UsageError {
+  const env = origin.split(' ').at(-1) ?? '';
   return new UsageError(`${origin} does not say for which profile it is, and ${profile} is in force`, {
-    advice: `Call it ${profileVariable(key, profile)}${inFile}, or unset it.`,
+    advice:
+      `Call it ${profileVariable({ env }, profile)}, write it into the profile as ` +
+      `${kind.name === 'secret' ? `${key}_file` : key}, or unset it.`,
   });
 }
-
-/** Paths that must differ between profiles. Unless a profile sets one, it gets the common path with its name in it. */
-export const ownPaths = ['store.mirror', 'store.journal', 'backup.folder', 'log.file'] as const;
 
 /** In a value outside of the profiles, stands for the name of each. */
 const nameMark = '{profile}';
 
-/** Whether the value holds `{profile}`, so that it counts for profiles alone. */
-export function isPerProfile(value: unknown): value is string {
-  return typeof value === 'string' && value.includes(nameMark);
+/** Whether the value holds `{profile}`, so that it counts for profiles alone. The value of a secret is its file. */
+export function isPerProfile(value: unknown): boolean {
+  return valueText(value).includes(nameMark);
 }
 
-export function forProfile(value: string, profile: string): string {
-  return value.replaceAll(nameMark, profile);
+/** Puts the profile's name in the place of each `{profile}`. */
+export function forProfile(value: unknown, profile: string): unknown {
+  if (typeof value === 'string') return value.replaceAll(nameMark, profile);
+  return isPerProfile(value) ? (JSON.parse(JSON.stringify(value).replaceAll(nameMark, profile)) as unknown) : value;
 }
-
-type PathKind = 'file' | 'folder';
 
 /**
- * Returns the common path for a profile: `data/mirror.db` becomes `data/staging/mirror.db`, and `data/backups` becomes
- * `data/backups/staging`. With `{profile}`, the path itself says where the name goes.
+ * Returns the common path of a file for a profile: `data/mirror.db` becomes `data/staging/mirror.db`. With `{profile}`, the path
+ * itself says where the name goes.
  */
-function profilePath(path: string, profile: string, kind: PathKind): string {
-  if (isPerProfile(path)) return forProfile(path, profile);
-  return kind === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
+export function ownFile(path: string, profile: string): string {
+  if (isPerProfile(path)) return path.replaceAll(nameMark, profile);
+  return join(dirname(path), profile, basename(path));
 }
 
-/** The same for one of `ownPaths`. */
-export function ownPath(key: OwnPath, path: string, profile: string): string {
-  return profilePath(path, profile, key === 'backup.folder' ? 'folder' : 'file');
+function ownFolder(path: string, profile: string): string {
+  return isPerProfile(path) ? path.replaceAll(nameMark, profile) : join(path, profile);
 }
 
-/** The paths that a job writes to. */
-const jobPaths: Readonly<Record<string, PathKind>> = {
-  output: 'file',
-  chart: 'file',
-  file: 'file',
-  folder: 'folder',
+/** How the paths that a job writes to become those of a profile. */
+const jobPaths: Readonly<Record<string, (path: string, profile: string) => string>> = {
+  output: ownFile,
+  chart: ownFile,
+  file: ownFile,
+  folder: ownFolder,
 };
 
 /** Returns the common jobs for a profile: they write to a folder with its name. */
@@ -100,83 +86,50 @@ export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): Wri
     origin,
     entries: new Map(
       [...entries].map(([key, placed]) => {
-        const kind = jobPaths[key];
-        if (kind === undefined || typeof placed.value !== 'string') return [key, placed];
-        return [key, { ...placed, value: profilePath(placed.value, profile, kind) }];
+        const own = jobPaths[key];
+        if (own === undefined || typeof placed.value !== 'string') return [key, placed];
+        return [key, { ...placed, value: own(placed.value, profile) }];
       }),
     ),
   }));
 }
 
-type OwnPath = (typeof ownPaths)[number];
-
-/** The files and folders that a server's settings and jobs name for writing. */
-interface ProfileFiles {
-  /** Null for the server outside of the profiles. */
+/** The paths of a server, by the settings that must name a file of its own; null for the server outside of the profiles. */
+export interface OwnFiles {
   readonly profile: string | null;
-  readonly files: readonly { readonly what: string; readonly path: string; readonly isOfJob: boolean }[];
+  readonly paths: Readonly<Partial<Record<SettingKey, unknown>>>;
 }
 
-/** Returns the files of a profile that is not in force, so its settings are not read. */
-export function filesOf(
-  profile: FileProfile,
-  common: (key: OwnPath) => string | null,
-  variable: (name: string) => string | undefined,
-  jobs: readonly WrittenJob[],
-): ProfileFiles {
-  const pathOf = (key: OwnPath): string => {
-    const own = profile.values.find((each) => each.key === key)?.value;
-    const set = (isServerKey(key) ? variable(profileVariable(key, profile.name)) : undefined) ?? own;
-    if (typeof set === 'string' && set !== '') return set;
-    const path = common(key);
-    return path === null ? '' : ownPath(key, path, profile.name);
-  };
-  return filesWritten(profile.name, Object.fromEntries(ownPaths.map((key) => [key, pathOf(key)])), jobs);
-}
-
-/** Returns the files of a server whose settings are known. */
-export function filesWritten(
-  profile: string | null,
-  values: Readonly<Partial<Record<OwnPath, string | null | undefined>>>,
-  jobs: readonly WrittenJob[],
-): ProfileFiles {
-  const files = ownPaths.map((key) => ({ what: key, path: values[key] ?? '', isOfJob: false }));
-  const written = jobs.flatMap(({ entries }) =>
-    [...entries]
-      .filter(([key]) => jobPaths[key] !== undefined)
-      .map(([key, { value, origin }]) => ({
-        what: `${key} of a job (${origin})`,
-        path: typeof value === 'string' ? value : '',
-        isOfJob: true,
-      })),
-  );
-  // `-` stands for standard output.
-  return { profile, files: [...files, ...written].filter(({ path }) => path !== '' && path !== '-') };
-}
-
-/** Returns a problem if two servers, or two settings of one, name the same file or folder. */
-export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageError | undefined {
-  const seen = new Map<string, { readonly what: string; readonly profile: string | null; readonly isOfJob: boolean }>();
-  for (const file of all.flatMap(({ profile, files }) => files.map((each) => ({ ...each, profile })))) {
-    const place = realPath(resolve(folder, file.path));
-    const other = seen.get(place);
-    seen.set(place, file);
-    if (other === undefined) continue;
-    const { what, profile, isOfJob } = file;
-    const thing = what.startsWith('backup.folder') || what.startsWith('folder') ? 'folder' : 'file';
-    if (other.profile !== profile) {
+/** Returns a problem if two servers, or two settings of one, name the same file. */
+export function sharedFile(all: readonly OwnFiles[], folder: string): UsageError | undefined {
+  const keys = allSettings.filter(({ isOwnFile }) => isOwnFile).map(({ key }) => key);
+  const seen = new Map<string, { readonly key: SettingKey; readonly profile: string | null }>();
+  for (const { profile, paths } of all) {
+    for (const key of keys) {
+      const path = paths[key];
+      if (typeof path !== 'string' || path === '') continue;
+      const place = realPath(resolve(folder, path));
+      const other = seen.get(place);
+      seen.set(place, { key, profile });
+      if (other === undefined) continue;
+      if (other.profile === profile) {
+        return new UsageError(`${key} is the same file as ${other.key}: ${place}`, {
+          advice: 'Name a file of its own.',
+        });
+      }
       const [one, two] = [serverWords(profile), serverWords(other.profile)];
-      return new UsageError(`${what} of ${one} is the same ${thing} as ${other.what} of ${two}: ${place}`, {
+      return new UsageError(`${key} of ${one} is the same file as ${other.key} of ${two}: ${place}`, {
         advice: 'Give each profile paths of its own, or leave them out: each then has a folder by its name.',
       });
     }
-    // Jobs of one profile may write the same file, one after the other.
-    if (isOfJob || other.isOfJob) continue;
-    return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
-      advice: `Name a ${thing} of its own.`,
-    });
   }
   return undefined;
+}
+
+function realPath(path: string): string {
+  if (existsSync(path)) return realpathSync(path);
+  const folder = dirname(path);
+  return folder === path ? path : join(realPath(folder), basename(path));
 }
 
 /** What two ways to write one address have in common: no scheme, no default port, no slash at the end. Empty if it is no URL. */
@@ -198,10 +151,4 @@ export function rivalsOf(
 
 function serverWords(profile: string | null): string {
   return profile === null ? 'the server outside of the profiles' : `the profile ${profile}`;
-}
-
-function realPath(path: string): string {
-  if (existsSync(path)) return realpathSync(path);
-  const folder = dirname(path);
-  return folder === path ? path : join(realPath(folder), basename(path));
 }

@@ -4,6 +4,7 @@ import { fileReason, readRegularFile } from '../model/files.ts';
 import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';
+import { type SettingKey, settingOf } from './table.ts';
 import { createHash, X509Certificate } from 'node:crypto';
 import type { SharedStore } from '../model/address.ts';
 
@@ -42,7 +43,7 @@ export function baseUrlOf(settings: Settings): string {
   if (settings.api.baseUrl !== undefined) return settings.api.baseUrl;
   if (settings.profile !== undefined) {
     throw new UsageError(`no base address is set for the profile ${settings.profile}`, {
-      advice: `Write it into the profile as api.base_url, or set ${profileVariable('api.base_url', settings.profile)}.`,
+      advice: `Write it into the profile as api.base_url, or set ${profileVariable(settingOf('api.base_url'), settings.profile)}.`,
     });
   }
   throw new UsageError('no base address is set', {
@@ -52,56 +53,61 @@ export function baseUrlOf(settings: Settings): string {
   });
 }
 
-/** Returns the key from the environment, or else from the key file, which is read now. */
+/** Returns the key from its variable, or else from the key file, which is read now. */
 export function keyOf(settings: Settings): { readonly key: Secret; readonly warnings: readonly string[] } {
-  const { profile } = settings;
-  const variable = profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
-  if (settings.api.key !== undefined) {
-    const warnings = settings.api.keyIsOpen
-      ? ['the file .env holds the key and can be read by others: chmod 600 .env']
-      : [];
-    return { key: checked(settings.api.key, variable), warnings };
+  const { profile, api } = settings;
+  const variable = profile === undefined ? settingOf('api.key').env : profileVariable(settingOf('api.key'), profile);
+  if (api.key !== undefined) {
+    const isOpen = 'the file .env holds the key and can be read by others: chmod 600 .env';
+    return { key: checked(api.key, variable), warnings: api.keyIsOpen ? [isOpen] : [] };
   }
-  const file = settings.api.keyFile;
-  if (file === undefined && profile !== undefined) {
-    throw new UsageError(`no API key is set for the profile ${profile}`, {
-      advice:
-        `Set ${variable} (in the environment or in .env), or write the key into a file and name it as api.key_file ` +
-        'in the profile. The common api.key_file counts only for the common api.base_url, or with {profile} in it.',
-    });
-  }
-  if (file === undefined) {
-    throw new UsageError('no API key is set', {
-      advice:
-        'Set ADMIN_MIRROR_API_KEY (in the environment or in .env), or write the key into a file and name it in ' +
-        'ADMIN_MIRROR_API_KEY_FILE, or as api.key_file in config/admin-mirror.yaml.',
-    });
-  }
-  const { text, mode } = readKeyFile(file);
-  const open = (mode & 0o077) !== 0 && !settings.api.keyIsCredential;
-  return {
-    key: checked(new Secret(text), `the key file ${file}`),
-    warnings: open ? [`the key file ${file} can be read by others: chmod 600 ${file}`] : [],
-  };
-}
-
-function readKeyFile(file: string): { text: string; mode: number } {
+  const { keyFile: file } = api;
+  if (file === undefined) throw noKey(profile, variable);
   if (file.includes(credentialsWord)) {
     throw new UsageError(`the key file ${credentialsWord}… is a credential of systemd, and there is none here`, {
       advice: 'Run it as the service that has LoadCredential, or set ADMIN_MIRROR_API_KEY_FILE to another file.',
     });
   }
-  const advice = 'Correct ADMIN_MIRROR_API_KEY_FILE or api.key_file, or set ADMIN_MIRROR_API_KEY.';
-  return readSecretFile(file, 'key file', advice);
+  const { text, mode } = readSecretFile(file, 'api.key');
+  const isOpen = (mode & 0o077) !== 0 && !api.keyIsCredential;
+  return {
+    key: checked(new Secret(text), `the key file ${file}`),
+    warnings: isOpen ? [`the key file ${file} can be read by others: chmod 600 ${file}`] : [],
+  };
 }
 
-/** Throws a UsageError if the file cannot be read. @param what the file is, in words */
-function readSecretFile(file: string, what: string, advice: string): { text: string; mode: number } {
+function noKey(profile: string | undefined, variable: string): UsageError {
+  if (profile !== undefined) {
+    return new UsageError(`no API key is set for the profile ${profile}`, {
+      advice:
+        `Set ${variable} (in the environment or in .env), or write the key into a file and name it as api.key_file ` +
+        'in the profile. The common api.key_file counts only for the common api.base_url, or with {profile} in it.',
+    });
+  }
+  return new UsageError('no API key is set', {
+    advice:
+      'Set ADMIN_MIRROR_API_KEY (in the environment or in .env), or write the key into a file and name it in ' +
+      'ADMIN_MIRROR_API_KEY_FILE, or as api.key_file in config/admin-mirror.yaml.',
+  });
+}
+
+/**
+ * Returns a secret from its variable, or else from its file, which is read now; undefined if neither is set. Throws a UsageError
+ * if the file cannot be read.
+ */
+export function secretIn(secret: Secret | undefined, file: string | undefined, key: SettingKey): Secret | undefined {
+  return file === undefined ? secret : new Secret(readSecretFile(file, key).text);
+}
+
+/** Throws a UsageError if the file cannot be read. */
+function readSecretFile(file: string, key: SettingKey): { text: string; mode: number } {
   try {
     const { bytes, mode } = readRegularFile(file);
     return { text: bytes.toString('utf8').trim(), mode };
   } catch (error) {
-    throw new UsageError(`the ${what} ${file} cannot be read: ${fileReason(error)}`, { advice, cause: error });
+    const { env } = settingOf(key);
+    const advice = `Correct ${env}_FILE or ${key}_file, or set ${env}.`;
+    throw new UsageError(`the file of ${key} ${file} cannot be read: ${fileReason(error)}`, { advice, cause: error });
   }
 }
 
@@ -153,25 +159,13 @@ export function certificatesIn(file: string): readonly string[] {
 
 /** Returns the shared store; undefined if none is set. Reads the password now, and throws a UsageError if its file cannot be read. */
 export function sharedStoreOf(settings: Settings): SharedStore | undefined {
-  const { shared: address } = settings.store;
-  if (address === undefined) return undefined;
-  const { profile } = settings;
+  const { store, profile } = settings;
+  if (store.shared === undefined) return undefined;
   return {
-    address,
-    password: passwordOf(settings),
+    address: store.shared,
+    password: secretIn(store.sharedPassword, store.sharedPasswordFile, 'store.shared_password'),
     ca: networkOf(settings).ca,
-    leaseMs: settings.store.sharedLeaseMs,
+    leaseMs: store.sharedLeaseMs,
     schema: profile === undefined ? 'admin_mirror_store' : `admin_mirror_store_${profile}`,
   };
-}
-
-function passwordOf({ store: { sharedPassword, sharedPasswordFile: file } }: Settings): Secret | undefined {
-  if (sharedPassword !== undefined || file === undefined) return sharedPassword;
-  const advice = 'Correct store.shared_password_file, or set ADMIN_MIRROR_STORE_SHARED_PASSWORD.';
-  return passwordIn(file, 'file of the password of the shared store', advice);
-}
-
-/** Returns the password in the file. Throws a UsageError if it cannot be read. @param what the file is, in words */
-export function passwordIn(file: string, what: string, advice: string): Secret {
-  return new Secret(readSecretFile(file, what, advice).text);
 }

@@ -1,50 +1,30 @@
 /** The settings: flag > environment > `.env` > config file > default; read once, checked once, frozen and passed down. */
 import { resolve } from 'node:path';
 import type { ApprovalPolicies } from '../model/approval.ts';
+import { isLoopback } from '../model/address.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
-import type { Clock } from '../model/time.ts';
+import { withoutCredentials, withoutPassword, Secret, SecretAddress } from '../model/secret.ts';
 import { valueText } from '../model/text.ts';
-import { withoutCredentials, withoutPassword, Secret } from '../model/secret.ts';
+import type { Clock } from '../model/time.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';
-import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
-import { isLoopback } from '../model/address.ts';
-import { readJobs, type WrittenJob } from './jobs.ts';
+import { type FileProfile, readConfigFile } from './config-file.ts';
+import { readJobs } from './jobs.ts';
+import { namesIn, refused, relatedIn, type SecretFile } from './kinds.ts';
+import { chooseProfile, jobsOfProfile, rivalsOf, sharedFile } from './profiles.ts';
+import { type Given, givenFor, type Place, readDotenv, type Sources, strangers, textIn } from './sources.ts';
 import {
-  addressProblem,
-  expectedOf,
-  fromText,
-  namesIn,
-  namesOf,
-  readValue,
-  sectionOf,
+  allSettings,
+  constants,
+  isHidden,
+  type OtherConstants,
+  type Setting,
+  type SettingKey,
+  settingOf,
   type SettingValues,
-} from './kinds.ts';
-import {
-  chooseProfile,
-  filesOf,
-  filesWritten,
-  forProfile,
-  isPerProfile,
-  jobsOfProfile,
-  profileVariable,
-  profileVariables,
-  rivalsOf,
-  sharedFile,
-} from './profiles.ts';
-import {
-  commonPath,
-  type Given,
-  type Place,
-  strangers,
-  takeProfile,
-  takeVariables,
-  variableIn,
-  type Variables,
-} from './sources.ts';
-import { readDotenv } from './dotenv.ts';
-import { allSettings, isSecret, type Setting, type SettingKey, settingOf } from './table.ts';
+  type TimeKey,
+} from './table.ts';
 
 /** The settings that other rooms get. Durations are in ms, paths absolute; undefined means not set, or off. */
 export type Settings = ReturnType<typeof settingsOf>;
@@ -57,26 +37,30 @@ export interface Surroundings {
   readonly signal: AbortSignal;
 }
 
-/** A value from the command line: the text of a flag, or what a flag such as `--quiet` stands for. */
+/** A value from the command line: the text of a flag, or what a flag such as `--insecure-http` stands for. */
 export interface FlagValue {
   readonly key: SettingKey;
   readonly flag: string;
   readonly value: string | boolean;
 }
 
-interface SettingsSources {
+export interface SettingsSources {
   readonly flags: readonly FlagValue[];
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The working folder: `.env`, the config file and relative paths start here. */
   readonly folder: string;
+  /** In the place of those of the program. */
+  readonly constants?: OtherConstants;
 }
 
 interface SettingReading {
-  readonly setting: Setting;
+  readonly setting: Setting<SettingKey>;
   /** As it was given, with secrets masked; null if it is not set. */
   readonly value: string | number | boolean | null;
   /** `default`, `flag --db`, `environment ADMIN_MIRROR_DB`, `.env ADMIN_MIRROR_DB` or `config/admin-mirror.yaml:12`. */
   readonly origin: string;
+  /** The files that it names, as they were given. */
+  readonly files: readonly string[];
 }
 
 export interface SettingsReading {
@@ -87,38 +71,12 @@ export interface SettingsReading {
   readonly problems: readonly UsageError[];
   /** The config file has profiles, none is chosen, and no server is set outside of them. */
   readonly isUndecided: boolean;
-  /** About misspelt variables, and lines of `.env` that are no variable. */
+  /** About misspelt variables, and values of `.env` that were cut. */
   readonly warnings: readonly string[];
-  /** Returns the config file for safekeeping; undefined if there is none. */
-  readonly config: () => Buffer | undefined;
   /** Undefined if there are problems. */
   readonly settings: Settings | undefined;
   /** The settings without refused values: for the doctor to inspect, never to work with. */
   readonly rest: Settings;
-}
-
-export const defaultConfigFile = 'config/admin-mirror.yaml';
-
-/** What all sources say, before the profile is chosen. */
-interface Found {
-  readonly given: ReadonlyMap<SettingKey, Given>;
-  readonly places: readonly Place[];
-  readonly file: ConfigFile | undefined;
-  readonly common: ReadonlyMap<SettingKey, FileValue>;
-  readonly problems: readonly UsageError[];
-  readonly warnings: readonly string[];
-  readonly dotenvIsOpen: boolean;
-  readonly sources: SettingsSources;
-}
-
-/** Reads every source and reports every problem at once; throws nothing. */
-export function readSettings(sources: SettingsSources): SettingsReading {
-  const found = findSettings(sources);
-  const profile = chosenOf(found);
-  const others = found.file?.profiles.filter((each) => each !== profile) ?? [];
-  return readingFor(found, profile, (inForce) =>
-    sharedFile([...others.map((each) => filesIn(found, each)), ...inForce], sources.folder),
-  );
 }
 
 export interface ServerReading {
@@ -127,167 +85,218 @@ export interface ServerReading {
   readonly reading: SettingsReading;
 }
 
+export const defaultConfigFile = 'config/admin-mirror.yaml';
+
+interface Found extends Sources {
+  readonly flags: Map<SettingKey, Given>;
+  readonly problems: readonly UsageError[];
+  readonly warnings: readonly string[];
+  readonly dotenvIsOpen: boolean;
+  readonly from: SettingsSources;
+}
+
+/** Reads every source and reports every problem at once; throws nothing. */
+export function readSettings(sources: SettingsSources): SettingsReading {
+  const found = findSettings(sources);
+  return readingFor(found, chosenOf(found));
+}
+
 /** Reads the settings of each profile, and those of the server outside of them, if one is set and no profile is chosen. Throws nothing. */
 export function readAllSettings(sources: SettingsSources): readonly ServerReading[] {
   const found = findSettings(sources);
-  const profiles = found.file?.profiles ?? [];
-  const shared = sharedFile(
-    profiles.map((each) => filesIn(found, each)),
-    sources.folder,
-  );
-  const outside = chosenOf(found) === undefined ? [{ profile: null, reading: readSettings(sources) }] : [];
-  return [
-    ...outside,
-    ...profiles.map((profile) => {
-      const given = new Map(found.given).set('profile', { value: profile.name, origin: profile.origin });
-      return { profile: profile.name, reading: readingFor({ ...found, given }, profile, () => shared) };
-    }),
-  ];
-}
-
-/** Returns the profile in force; undefined for the server outside of the profiles; or the problem, if neither can be chosen. */
-function chosenOf({ given, common, file }: Found): FileProfile | UsageError | undefined {
-  const { value: name = defaultConfigFile } = given.get('config') ?? {};
-  const address = common.get('api.base_url')?.value;
-  const hasServer = (address !== undefined && !isPerProfile(address)) || given.has('api.base_url');
-  const from = { file: file === undefined ? `${String(name)}, which is not there` : String(name), hasServer };
-  return chooseProfile(given.get('profile') ?? common.get('profile'), file?.profiles ?? [], from);
-}
-
-/** Returns the address of a profile that is not in force. */
-function addressIn({ common, places }: Found, { name, values }: FileProfile): unknown {
-  const shared = common.get('api.base_url')?.value;
-  return (
-    variableIn(places)(profileVariable('api.base_url', name)) ??
-    values.find(({ key }) => key === 'api.base_url')?.value ??
-    (isPerProfile(shared) ? forProfile(shared, name) : shared)
-  );
-}
-
-function filesIn({ common, places, file }: Found, profile: FileProfile): ReturnType<typeof filesOf> {
-  return filesOf(profile, commonPath(common), variableIn(places), jobsWritten(file, profile));
+  const outside = chosenOf(found) === undefined ? [{ profile: null, reading: readingFor(found, undefined) }] : [];
+  const ofProfiles = (found.file?.profiles ?? []).map((profile) => {
+    const flags = new Map(found.flags).set('profile', { value: profile.name, origin: profile.origin });
+    return { profile: profile.name, reading: readingFor({ ...found, flags }, profile) };
+  });
+  return [...outside, ...ofProfiles];
 }
 
 function findSettings(sources: SettingsSources): Found {
   const dotenv = readDotenv(sources.folder);
-  const given = new Map<SettingKey, Given>();
+  const flags = new Map<SettingKey, Given>();
   for (const { key, flag, value } of sources.flags) {
-    const { kind } = settingOf(key);
-    given.set(key, { value: typeof value === 'string' ? fromText(kind, value) : value, origin: `flag ${flag}` });
+    const { fromText } = settingOf(key).kind;
+    const given = typeof value === 'string' && fromText !== undefined ? fromText(value) : value;
+    flags.set(key, { value: given, origin: `flag ${flag}` });
   }
   const places: readonly Place[] = [
     { variables: sources.environment, origin: 'environment' },
     { variables: dotenv.variables, origin: '.env' },
   ];
-  takeVariables(given, places, allSettings, ({ env }) => env);
-
-  const config = given.get('config');
+  const config = givenFor({ flags, places, file: undefined }, undefined).given.get('config');
   const name = typeof config?.value === 'string' ? config.value : defaultConfigFile;
   const file = readConfigFile(sources.folder, name, config !== undefined);
-  if (file !== undefined && config === undefined) given.set('config', { value: name, origin: 'default' });
+  if (file !== undefined && config === undefined) flags.set('config', { value: name, origin: 'default' });
   return {
-    given,
+    flags,
     places,
     file,
-    common: new Map(file?.values.map((each) => [each.key, each])),
     problems: [...dotenv.problems, ...(file?.problems ?? [])],
-    warnings: dotenv.warnings,
+    warnings: [...dotenv.warnings, ...strangers(places, file?.profiles ?? [])],
     dotenvIsOpen: dotenv.isOpen,
-    sources,
+    from: sources,
   };
 }
 
-/** @param sharedWith returns a problem if the files of the server in force are also those of another server */
-function readingFor(
-  found: Found,
-  profile: FileProfile | UsageError | undefined,
-  sharedWith: (inForce: readonly ReturnType<typeof filesWritten>[]) => UsageError | undefined,
-): SettingsReading {
-  const { places, file, sources } = found;
-  const [given, common] = [new Map(found.given), new Map(found.common)];
-  const problems: UsageError[] = [...found.problems];
-  if (profile instanceof UsageError) problems.push(profile);
-  else if (profile !== undefined) problems.push(...profile.problems, ...takeProfile(given, places, profile, common));
-  for (const { key, value, origin } of common.values()) {
-    if (!given.has(key) && !isPerProfile(value)) given.set(key, { value, origin });
-  }
-  const known = profile instanceof UsageError ? undefined : profile;
-  const written = jobsWritten(file, known);
-  const jobs = readJobs(written, known?.name, sources.environment['TZ']);
-  const approval = readApproval([...(file?.approval ?? []), ...(known?.approval ?? [])]);
-  const { values, refused } = readValues(given);
+/** Returns the profile in force; undefined for the server outside of the profiles; or the problem, if neither can be chosen. */
+function chosenOf(found: Found): FileProfile | UsageError | undefined {
+  const { given } = givenFor(found, undefined);
+  const { value: name = defaultConfigFile } = given.get('config') ?? {};
+  const file = found.file === undefined ? `${String(name)}, which is not there` : String(name);
+  return chooseProfile(given.get('profile'), found.file?.profiles ?? [], {
+    file,
+    hasServer: given.has('api.base_url'),
+  });
+}
+
+function readingFor(found: Found, chosen: FileProfile | UsageError | undefined): SettingsReading {
+  const { places, file, from } = found;
+  const profile = chosen instanceof UsageError ? undefined : chosen;
+  const { given, problems: misplaced } = givenFor(found, profile);
+  const written = profile === undefined ? file?.jobs : (profile.jobs ?? jobsOfProfile(file?.jobs ?? [], profile.name));
+  const jobs = readJobs(written ?? [], profile?.name, from.environment['TZ']);
+  const approval = readApproval([...(file?.approval ?? []), ...(profile?.approval ?? [])]);
+  const { values, problems: wrong } = readValues(given);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
-  const shared = sharedWith(profile instanceof UsageError ? [] : [filesWritten(known?.name ?? null, values, written)]);
-  const named = (file?.profiles ?? []).filter((each) => each !== known);
-  const others = [
-    ...named.map((each) => ({ profile: each.name, address: addressIn(found, each) })),
-    ...(known === undefined ? [] : [{ profile: null, address: found.common.get('api.base_url')?.value }]),
+  const others = othersOf(found, profile);
+  const own = { profile: profile?.name ?? null, paths: values };
+  const shared = sharedFile([...others, ...(chosen instanceof UsageError ? [] : [own])], from.folder);
+  const variable = (name: string) => places.map(({ variables }) => textIn(variables, name)).find(Boolean);
+  const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, from, {
+    jobs: jobs.jobs,
+    approval: Object.freeze(Object.fromEntries(approval.policies.map(({ subject, policy }) => [subject, policy]))),
+    keyIsOpen: found.dotenvIsOpen && given.get('api.key')?.origin.startsWith('.env') === true,
+    rivals: rivalsOf(
+      values['api.base_url'],
+      others.map((each) => ({ ...each, address: each.paths['api.base_url'] })),
+    ),
+    proxy: proxyIn(variable('HTTPS_PROXY')),
+    noProxy: variable('NO_PROXY'),
+  });
+  const problems = [
+    ...found.problems,
+    ...(chosen instanceof UsageError ? [chosen] : []),
+    ...(profile?.problems ?? []),
+    ...misplaced,
+    ...jobs.problems,
+    ...approval.problems,
+    ...wrong,
+    ...[address, shared, tokenProblem(rest), proxyProblem(rest, variable('HTTPS_PROXY'))].filter(
+      (each) => each !== undefined,
+    ),
   ];
-  const rest = settingsOf(
-    { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
-    jobs.jobs,
-    Object.freeze(Object.fromEntries(approval.policies.map(({ subject, policy }) => [subject, policy]))),
-    sources,
-    found.dotenvIsOpen && given.get('api.key')?.origin.startsWith('.env') === true,
-    rivalsOf(values['api.base_url'], others),
-  );
-  const unfit = [address, shared, logFileProblem(rest), tokenProblem(rest)].filter((each) => each !== undefined);
-  problems.push(...jobs.problems, ...approval.problems, ...refused, ...unfit);
-  const variables = [...allSettings.map((each) => each.env), ...profileVariables(file?.profiles ?? [])];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
     approval: approval.policies,
     problems,
-    isUndecided: profile instanceof UsageError && !found.given.has('profile') && !found.common.has('profile'),
-    warnings: [
-      ...found.warnings,
-      ...places.flatMap(({ variables: given, origin }) => strangers(given, origin, variables)),
-    ],
-    config: () => (file === undefined ? undefined : wholeConfig(file, known)),
+    isUndecided: chosen instanceof UsageError && !given.has('profile'),
+    warnings: found.warnings,
     settings: problems.length === 0 ? rest : undefined,
     rest,
   };
 }
 
-/** Reads the values. A refused one is replaced by its default, so that the doctor can still inspect the others. */
-function readValues(given: ReadonlyMap<SettingKey, Given>) {
-  const refused: UsageError[] = [];
-  const values = allSettings.map(({ key, default: preset }) => {
-    const { value: text = preset, origin = 'default' } = given.get(key) ?? {};
-    if (text === null) return [key, undefined];
-    const read = readValue(key, text);
-    if (read === undefined) refused.push(wrongValue(key, text, origin));
-    return [key, (read ?? (preset === null ? undefined : readValue(key, preset)))?.value];
-  });
-  return { values: Object.fromEntries(values) as SettingValues, refused };
+/** Returns what the other servers of the config file name, unchecked. */
+function othersOf(found: Found, profile: FileProfile | undefined) {
+  const profiles = found.file?.profiles.filter((each) => each !== profile) ?? [];
+  // The flags are those of the server in force.
+  const sources = { ...found, flags: new Map<SettingKey, Given>() };
+  const named = (other: FileProfile | undefined) => {
+    const { given } = givenFor(sources, other);
+    return {
+      profile: other?.name ?? null,
+      paths: Object.fromEntries([...given].map(([key, { value }]) => [key, value])),
+    };
+  };
+  const common = found.file?.values.get('api.base_url')?.value;
+  const outside =
+    profile === undefined || common === undefined ? [] : [{ profile: null, paths: { 'api.base_url': common } }];
+  return [...profiles.map(named), ...outside];
 }
 
-/** Returns the profile's own jobs, or else the common ones. */
-function jobsWritten(file: ConfigFile | undefined, profile: FileProfile | undefined): readonly WrittenJob[] {
-  const common = file?.jobs ?? [];
-  if (profile === undefined) return common;
-  return profile.jobs ?? jobsOfProfile(common, profile.name);
+/** Reads the values. A refused one is replaced by its default, so that the doctor can still inspect the others. */
+function readValues(given: ReadonlyMap<SettingKey, Given>) {
+  const problems: UsageError[] = [];
+  const values = allSettings.map(({ key, kind, default: preset }) => {
+    const { value: written = preset, origin = 'default' } = given.get(key) ?? {};
+    if (written === null) return [key, undefined];
+    const value = kind.read(written);
+    if (value !== refused) return [key, value];
+    problems.push(wrongValue(key, written, origin));
+    return [key, preset === null ? undefined : kind.read(preset)];
+  });
+  return { values: Object.fromEntries(values) as SettingValues, problems };
+}
+
+/** Reads a value as that of the setting. Returns undefined if it is refused. */
+export function readValue<K extends SettingKey>(key: K, given: unknown): SettingValues[K] | undefined {
+  const value = settingOf(key).kind.read(given);
+  return value === refused ? undefined : (value as SettingValues[K]);
+}
+
+/** Returns an http or https proxy; undefined for anything else. Without a scheme it is http, as other programs read such variables. */
+function proxyIn(text = ''): SecretAddress | undefined {
+  const given = text.includes('://') ? text.trim() : `http://${text.trim()}`;
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  const isProxy = url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/';
+  return isProxy ? new SecretAddress(url.href) : undefined;
+}
+
+function proxyProblem({ network }: Settings, text: string | undefined): UsageError | undefined {
+  if (text === undefined || network.proxy !== undefined) return undefined;
+  return new UsageError('HTTPS_PROXY is a value that is not shown: expected the address of a proxy', {
+    advice: 'Set it as in http://proxy.example.com:3128, or leave it out.',
+  });
 }
 
 /** A shorter token could be guessed. */
 const minTokenLength = 16;
 
 /** The health says how many users there are and what fails, so other machines need a token to read it. */
-function tokenProblem({ worker: { listen, token } }: Settings): UsageError | undefined {
+function tokenProblem({ worker: { listen, token, tokenFile } }: Settings): UsageError | undefined {
   const advice =
     `Set ADMIN_MIRROR_WORKER_TOKEN to at least ${minTokenLength} random characters, or listen on 127.0.0.1 alone; ` +
     'a client sends it as "Authorization: Bearer …".';
   const { length } = token?.reveal() ?? '';
   if (token !== undefined && length < minTokenLength) return new UsageError('worker.token is too short', { advice });
-  if (token !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
+  if ((token ?? tokenFile) !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
   return new UsageError(`worker.listen is ${listen.host}, where other machines can connect, so it needs a token`, {
     advice,
   });
 }
 
-function logFileProblem({ log, api }: Settings): UsageError | undefined {
-  if (log.file === undefined || log.file !== api.keyFile) return undefined;
-  return new UsageError(`log.file is ${log.file}, which holds the key`, { advice: 'Name a file of its own.' });
+/** Returns why the address must not be used: it is http to another machine, or ends in /api. @param origin where it was set */
+function addressProblem(
+  values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
+  origin: string,
+): UsageError | undefined {
+  const address = values['api.base_url'];
+  if (address === undefined) return undefined;
+  const url = new URL(address);
+  const ours = /\/api(?:\/v1)?$/.exec(url.pathname);
+  if (ours !== null) {
+    return new UsageError(`the base address ${address} (${origin}) must not end in ${ours[0]}`, {
+      advice: `Use ${address.slice(0, -ours[0].length)}: /api/v1 is added to it.`,
+    });
+  }
+  if (url.protocol === 'https:' || values['api.insecure_http'] || isLoopback(url.hostname)) return undefined;
+  return new UsageError(
+    `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
+    { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
+  );
+}
+
+/** Returns a typed address without its last slash. Throws a UsageError if it is no address, or must not be used. */
+export function checkedAddress(text: string, insecureHttp: boolean): string {
+  const address = readValue('api.base_url', text.trim());
+  if (address === undefined) {
+    const { expected } = settingOf('api.base_url').kind;
+    throw new UsageError(`"${withoutCredentials(text.trim())}" is not ${expected}`);
+  }
+  const problem = addressProblem({ 'api.base_url': address, 'api.insecure_http': insecureHttp }, 'as given');
+  if (problem !== undefined) throw problem;
+  return address;
 }
 
 export function valueOf(reading: SettingsReading, key: SettingKey): SettingReading {
@@ -307,105 +316,155 @@ export function settingsFrom(reading: SettingsReading): Settings {
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
-  const shown = isSecret(settingOf(key)) ? 'a value that is not shown' : valueText(shownOf(settingOf(key), value));
-  const { default: preset } = settingOf(key);
-  const known = namesOf(key);
-  const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];
-  const stranger = given.find((name) => !known.includes(name));
+  const setting = settingOf(key);
+  const { kind, default: preset } = setting;
+  const shown = isHidden(setting) ? 'a value that is not shown' : valueText(shownOf(setting, value));
+  const known = kind.names ?? [];
+  const list = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : (relatedIn(value) ?? []);
+  const stranger = list.find((name) => !known.includes(name));
   const hint = known.length === 0 || stranger === undefined ? '' : ` ${suggestion(stranger, known)}`;
-  return new UsageError(`${key} is ${shown} (${origin}): expected ${expectedOf(key)}`, {
+  return new UsageError(`${key} is ${shown} (${origin}): expected ${kind.expected}`, {
     advice: `Correct it there, or leave it out for the default${preset === null ? '' : ` (${preset})`}.${hint}`,
   });
 }
 
-function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
+function readingOf(setting: Setting<SettingKey>, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
+  const origin = given?.origin ?? (raw === null ? 'not set' : 'default');
+  return { setting, value: shownValue(setting, raw, values), origin, files: filesIn(values[setting.key], setting) };
+}
+
+function filesIn(value: unknown, { kind }: Pick<Setting, 'kind'>): readonly string[] {
+  if (kind.name === 'secret' && value !== undefined && !(value instanceof Secret)) return [(value as SecretFile).file];
+  const isFile = kind.name === 'path' || kind.name === 'pem';
+  return isFile && value !== undefined ? ([value].flat() as string[]) : [];
+}
+
+function shownValue(setting: Setting<SettingKey>, raw: unknown, values: SettingValues): SettingReading['value'] {
+  const value: unknown = values[setting.key];
   // A refused secret is masked completely.
-  const secret: unknown = values[setting.key as SettingKey];
-  const masked = isSecret(setting) && raw !== null ? (secret instanceof Secret ? String(secret) : '****') : raw;
-  const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : shownOf(setting, masked);
-  return {
-    setting,
-    value: plain as SettingReading['value'],
-    origin: given?.origin ?? (raw === null ? 'not set' : 'default'),
-  };
+  if (isHidden(setting) && raw !== null) return value instanceof Secret ? String(value) : '****';
+  const plain = typeof raw === 'object' && raw !== null ? textOf(raw) : shownOf(setting, raw);
+  return plain as SettingReading['value'];
 }
 
 /** Hides a password in an address, also in one that was refused. */
 function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
   if (typeof value !== 'string') return value;
-  if (kind === 'database') return withoutPassword(value);
-  return kind === 'address' ? withoutCredentials(value) : value;
+  if (kind.name === 'database') return withoutPassword(value);
+  return kind.name === 'address' ? withoutCredentials(value) : value;
 }
 
 /** Writes a list as a variable would hold it. */
 function textOf(value: object): string {
-  return Array.isArray(value) ? value.join(',') || 'none' : JSON.stringify(value);
+  const list = Array.isArray(value) ? value : (relatedIn(value) ?? [value]);
+  return list.map((each) => (typeof each === 'object' ? JSON.stringify(each) : String(each))).join(',') || 'none';
 }
 
 /** The beginning of a path that leads to a systemd credential. */
 export const credentialsWord = '${CREDENTIALS_DIRECTORY}';
 
-/** Replaces it by the folder in which systemd puts a service's credentials; leaves the path as it is if there is no such folder. */
-function withCredentials(path: string, { CREDENTIALS_DIRECTORY: credentials }: Variables): string {
-  return credentials === undefined ? path : path.replace(credentialsWord, () => credentials);
-}
+type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<Camel<Rest>>}`
+  : Name;
 
-function isCredential(path: string, { CREDENTIALS_DIRECTORY: credentials }: Variables): boolean {
-  return credentials !== undefined && credentials !== '' && path.startsWith(`${resolve(credentials)}/`);
-}
+type NameIn<Section extends string, Key extends string> = Key extends `${Section}.${infer Name}`
+  ? Exclude<Name, `${string}.${string}`>
+  : never;
+
+/** The names in the program: `bulk.settle_after` is `settleAfterMs` of the section `bulk`. */
+type Section<Name extends string> = {
+  readonly [K in SettingKey as `${Camel<NameIn<Name, K>>}${K extends TimeKey ? 'Ms' : ''}`]: PlainValue<
+    SettingValues[K]
+  >;
+} & {
+  readonly [K in SettingKey as SecretFile extends SettingValues[K] ? `${Camel<NameIn<Name, K>>}File` : never]:
+    | string
+    | undefined;
+};
+
+type PlainValue<Value> = SecretFile extends Value ? Secret | undefined : Value;
 
 function settingsOf(
   values: SettingValues,
-  jobs: readonly Job[],
-  approval: ApprovalPolicies,
-  { folder, environment }: SettingsSources,
-  keyIsOpen: boolean,
-  rivals: readonly string[],
+  { folder, environment, constants: other = {} }: SettingsSources,
+  more: {
+    readonly jobs: readonly Job[];
+    readonly approval: ApprovalPolicies;
+    readonly keyIsOpen: boolean;
+    readonly rivals: readonly string[];
+    readonly proxy: SecretAddress | undefined;
+    readonly noProxy: string | undefined;
+  },
 ) {
-  const { profile, 'api.key_file': written } = values;
-  const known = { ...values, 'api.key_file': written && withCredentials(written, environment) };
-  const section = <Name extends string>(name: Name) => sectionOf(known, name, folder);
-  const [api, publish] = [section('api'), section('publish')];
-  const schema = publish.schema ?? profile ?? 'mirror';
+  const { CREDENTIALS_DIRECTORY: credentials } = environment;
+  const absolute = (path: string) =>
+    resolve(folder, credentials === undefined ? path : path.replace(credentialsWord, () => credentials));
+
+  /** Returns the settings of the section, with absolute paths. */
+  function section<Name extends string>(name: Name): Section<Name> {
+    const own: Record<string, unknown> = {};
+    for (const { key, kind } of allSettings) {
+      const written = key.slice(name.length + 1);
+      if (key !== `${name}.${written}` || written.includes('.')) continue;
+      const short = written.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+      const value = values[key];
+      if (kind.name === 'secret') {
+        const { file } = (value instanceof Secret ? undefined : (value as SecretFile | undefined)) ?? {};
+        own[short] = file === undefined ? value : undefined;
+        own[`${short}File`] = file === undefined ? undefined : absolute(file);
+      } else {
+        const files = filesIn(value, { kind }).map(absolute);
+        const inForce = kind.name === 'path' ? files[0] : kind.name === 'pem' && value !== undefined ? files : value;
+        own[kind.name === 'duration' ? `${short}Ms` : short] = inForce;
+      }
+    }
+    return Object.freeze(own) as Section<Name>;
+  }
+
+  const { profile } = values;
+  const api = section('api');
+  const schema = profile ?? 'mirror';
   return Object.freeze({
     /** Undefined for the server outside of the profiles. */
     profile,
     /** Other profiles with the same server and a journal of their own, in words. */
-    rivals,
+    rivals: more.rivals,
     /** Use `serverOf` for the address and the key: it checks both, and reads the key file. */
     api: Object.freeze({
       ...api,
+      ...constants.api,
+      ...other.api,
       /** The key is in a `.env` that other users can read. */
-      keyIsOpen,
+      keyIsOpen: more.keyIsOpen,
       /** The key file is a systemd credential, whose permissions are systemd's business. */
-      keyIsCredential: api.keyFile !== undefined && isCredential(api.keyFile, environment),
+      keyIsCredential: (credentials ?? '') !== '' && api.keyFile?.startsWith(`${resolve(credentials ?? '')}/`) === true,
     }),
     network: Object.freeze({
       ...section('network'),
+      /** HTTPS_PROXY and NO_PROXY, as other programs read them: for https addresses, except for these hosts. */
+      proxy: more.proxy,
+      noProxy: more.noProxy,
       /** The environment asks Node not to verify certificates. The program verifies them all the same. */
       asksNotToVerify: environment['NODE_TLS_REJECT_UNAUTHORIZED'] === '0',
     }),
     /** Use `sharedStoreOf` for the shared store: it reads the password file. */
     store: section('store'),
-    backup: section('backup'),
-    sync: section('sync'),
-    resources: Object.freeze({
-      users: section('resources.users'),
-      packages: section('resources.packages'),
-      emails: section('resources.emails'),
-    }),
+    backup: Object.freeze({ folder: resolve(folder, 'data/backups', profile ?? '') }),
+    sync: Object.freeze({ ...section('sync'), ...constants.sync, ...other.sync }),
+    resources: values.resources,
     history: section('history'),
     /** `approval` comes from the config file alone. */
-    bulk: Object.freeze({ ...section('bulk'), approval }),
-    export: section('export'),
-    /** By default, each profile has a schema of its own. */
-    publish: Object.freeze({ ...publish, schema, reader: publish.reader ?? `${schema}_reader` }),
+    bulk: Object.freeze({ ...section('bulk'), ...constants.bulk, ...other.bulk, approval: more.approval }),
+    /** The folder with the operator's own saved reports. */
+    export: Object.freeze({ reports: resolve(folder, 'config/reports') }),
+    /** Each profile has a schema of its own, and a role that may read it. */
+    publish: Object.freeze({ ...section('publish'), schema, reader: `${schema}_reader` }),
     serve: Object.freeze({ ...section('serve'), oidc: section('serve.oidc') }),
     worker: section('worker'),
     alerts: section('alerts'),
-    log: section('log'),
+    log: Object.freeze({ ...section('log'), ...constants.log, ...other.log }),
     /** The worker's jobs in the order of the config file, the only place for them. */
-    jobs: Object.freeze(jobs),
+    jobs: Object.freeze(more.jobs),
   });
 }

@@ -6,9 +6,8 @@ import { openDispatcher } from '../api/transport.ts';
 import { messageOf, UnreachableError, UsageError } from '../model/errors.ts';
 import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
-import type { Secret } from '../model/secret.ts';
 import { type Clock, minuteMs, secondMs, steadyClock } from '../model/time.ts';
-import { networkOf, passwordIn } from '../settings/server.ts';
+import { networkOf, secretIn } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
 /** The person who must sign in at the provider again before an approval, in the same session. */
@@ -52,7 +51,7 @@ interface OidcPorts {
 /** Opens the provider of the settings; null if none is set. Sends no request yet. Throws a UsageError. */
 export function openOidc({ settings, clock: wallClock, redact, keepSecret }: OidcPorts, releases: Releases) {
   const clock = steadyClock(wallClock);
-  const { issuer, clientId, claim } = settings.serve.oidc;
+  const { issuer, clientId, clientSecret, clientSecretFile, claim } = settings.serve.oidc;
   if (issuer === undefined) return null;
   const server = new URL(issuer);
   if (server.protocol !== 'https:' && !isLoopback(server.hostname)) {
@@ -65,7 +64,7 @@ export function openOidc({ settings, clock: wallClock, redact, keepSecret }: Oid
       advice: 'Register the console with the provider, and set the client id that it gives you.',
     });
   }
-  const secret = secretOf(settings);
+  const secret = secretIn(clientSecret, clientSecretFile, 'serve.oidc.client_secret');
   if (secret !== undefined) for (const word of [secret.reveal(), asSent(secret.reveal())]) keepSecret(word);
   const dispatcher = openDispatcher(server.href, networkOf(settings), {
     connectTimeoutMs: limits.requestSeconds * secondMs,
@@ -218,10 +217,4 @@ function asSent(secret: string): string {
   return encodeURIComponent(secret)
     .replaceAll(/[-_.!~*'()]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
     .replaceAll('%20', '+');
-}
-
-function secretOf({ serve: { oidc } }: Settings): Secret | undefined {
-  if (oidc.clientSecret !== undefined || oidc.clientSecretFile === undefined) return oidc.clientSecret;
-  const advice = 'Correct serve.oidc.client_secret_file, or set ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET.';
-  return passwordIn(oidc.clientSecretFile, 'file of the client secret', advice);
 }

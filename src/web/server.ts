@@ -401,7 +401,7 @@ function checkAddress(address: ConsoleAddress): void {
   if (isLoopback(address.host) || isSecure(address)) return;
   throw new UsageError(`serve.listen is ${address.host}, where other machines can connect, without TLS`, {
     advice:
-      'Listen on 127.0.0.1; or set a certificate with serve.tls_certificate and serve.tls_key; or put a proxy with TLS in front, ' +
+      'Listen on 127.0.0.1; or set a certificate with serve.tls; or put a proxy with TLS in front, ' +
       'and set its address in serve.behind_proxy.',
   });
 }

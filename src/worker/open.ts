@@ -3,7 +3,7 @@ import type { Log } from '../model/log.ts';
 import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
 import { version } from '../model/program.ts';
-import { networkOf } from '../settings/server.ts';
+import { networkOf, secretIn } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
 import { metricsText, metricsType } from './metrics.ts';
@@ -71,8 +71,9 @@ export async function openWorker(
 }
 
 async function serveHealth({ worker }: Settings, pages: Pages, log: Log, releases: Releases): Promise<void> {
-  const { listen, token } = worker;
+  const { listen } = worker;
   if (listen === undefined) return;
+  const token = secretIn(worker.token, worker.tokenFile, 'worker.token');
   const { url } = releases.add(await openHealthServer(listen, pages, log, token));
   log.info({ url }, `health and metrics are at ${url}`);
   if (!isLoopback(listen.host)) {

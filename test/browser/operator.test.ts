@@ -24,7 +24,7 @@ test(
       sandbox: { users: 300, now: Date.now() - 30 * hourMs },
       clock: systemClock,
       // Hanging requests are retried soon, for as long as the test needs.
-      environment: { ADMIN_MIRROR_API_TIMEOUT: '1s', ADMIN_MIRROR_API_ATTEMPTS: '100' },
+      constants: { api: { timeoutMs: 1_000, attempts: 100 } },
     });
     const { url, sandbox, file, browser } = world;
     const { control } = sandbox;

@@ -22,15 +22,15 @@ beforeAll(async () => {
     openSandbox({ ...small, users: 5, key: 'key-of-the-second' }),
   ]);
   const nobody = `http://127.0.0.1:${await freePort()}`;
-  const profiles = { east: first.url, west: second.url, 'east-again': first.url, lost: nobody };
-  mkdirSync(join(folder, 'config/profiles'), { recursive: true });
+  const profiles = { east: first.url, 'east-again': first.url, lost: nobody, west: second.url };
+  mkdirSync(join(folder, 'config'), { recursive: true });
   mkdirSync(join(folder, 'keys'));
+  const listed = Object.entries(profiles).map(([name, url]) => `  ${name}: {api: {base_url: "${url}"}}\n`);
   writeFileSync(
     join(folder, 'config/admin-mirror.yaml'),
-    'api:\n  attempts: 1\n  key_file: keys/{profile}\nprofiles: config/profiles\n',
+    `api:\n  key_file: keys/{profile}\nprofiles:\n${listed.join('')}`,
   );
   for (const [name, url] of Object.entries(profiles)) {
-    writeFileSync(join(folder, `config/profiles/${name}.yaml`), `api: {base_url: "${url}"}\n`);
     const { key } = url === second.url ? second : first;
     writeFileSync(join(folder, `keys/${name}`), `${key}\n`, { mode: 0o600 });
   }
@@ -41,7 +41,7 @@ afterAll(async () => {
   made.remove();
 });
 
-const run = (...argv: readonly string[]) => invoke(argv, { folder });
+const run = (...argv: readonly string[]) => invoke(argv, { folder, constants: { api: { attempts: 1 } } });
 
 interface AllReport {
   readonly status: string;
@@ -155,7 +155,7 @@ describe('the status of all servers', () => {
     const shown = [
       profile('good', server),
       profile('stale', `${server}, worker: {max_staleness: 1ms}`),
-      profile('wrong', 'api: {concurrency: none}'),
+      profile('wrong', 'bulk: {concurrency: none}'),
     ];
     writeFileSync(
       join(place.path, 'config/admin-mirror.yaml'),
@@ -171,7 +171,7 @@ describe('the status of all servers', () => {
     const lines = stdout.trimEnd().split('\n');
     expect(code).toBe(0);
     expect(lines[0]).toMatch(/^wrong +1 problem +not complete yet$/);
-    expect(lines[1]).toContain('api.concurrency is "none" (config/admin-mirror.yaml:');
+    expect(lines[1]).toContain('bulk.concurrency is "none" (config/admin-mirror.yaml:');
     expect(lines[4]).toContain('there is no mirror at');
     expect(lines[5]).toContain('admin-mirror --profile shop-0 sync');
     expect(lines.at(-5)).toMatch(/^stale +1 problem +20/);

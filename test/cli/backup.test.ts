@@ -119,7 +119,7 @@ describe('backup', () => {
     olderBackup(join(folder, 'data/backups'), '20250101T000000Z', folder);
     await backup(folder);
     expect(existsSync(old)).toBe(true);
-    await invoke(['backup'], { folder, environment: { ADMIN_MIRROR_BACKUP_KEEP: '1' } });
+    await invoke(['backup', '--keep', '1'], { folder });
     expect(readdirSync(join(folder, 'data/backups'))).toHaveLength(1);
     expect(existsSync(old)).toBe(false);
   });

@@ -39,7 +39,7 @@ describe('a row that counts as not applied', () => {
     const { command, environment, bulk, run, sandbox } = await oneRow('add,5,Credit', {}, 'commit_late');
     const { batch } = await run('--settle-after', '0s');
     sandbox.control.commitLate();
-    const including = { environment: { ...environment, ADMIN_MIRROR_RESOURCES_USERS_INCLUDE: 'balance_transactions' } };
+    const including = { environment: { ...environment, ADMIN_MIRROR_RESOURCES: 'users.balance_transactions' } };
     const { stderr } = await command(['sync'], including);
     expect(stderr).toMatch(new RegExp(`row 2 of batch ${batch} counted as not applied, but was made late`));
     expect((await bulk(['status', batch, '--json'])).report().counts.applied).toBe(1);

@@ -80,7 +80,7 @@ describe('config', () => {
     const config = async (file: string) =>
       (await runCli(['config'], { folder, environment: { ADMIN_MIRROR_API_KEY_FILE: file } })).stdout;
     expect(await config('key')).toMatch(/^api\.key +\*\*\*\*abcd +the key file$/m);
-    expect(await config('nowhere')).toMatch(/^api\.key +- +not set$/m);
+    expect(await config('nowhere')).toMatch(/^api\.key +\*{4} +environment ADMIN_MIRROR_API_KEY_FILE$/m);
   });
 
   test('--json is one document', async () => {
@@ -95,16 +95,16 @@ describe('config', () => {
       default: null,
     });
     expect(settings['api.base_url']).toEqual({ value: null, origin: 'not set', default: null });
-    expect(settings['api.page_size']).toEqual({ value: 1000, origin: 'default', default: 1000 });
+    expect(settings['bulk.max_rows']).toEqual({ value: 10_000, origin: 'default', default: 10_000 });
   });
 
   test('shows a wrong value with its origin, and ends with 2', async () => {
     const { code, stdout, stderr } = await runCli(['config'], {
       folder: temporaryFolder(),
-      environment: { ADMIN_MIRROR_API_CONCURRENCY: 'many' },
+      environment: { ADMIN_MIRROR_BULK_CONCURRENCY: 'many' },
     });
     expect(code).toBe(2);
-    expect(stdout).toMatch(/^api\.concurrency +many +environment/m);
+    expect(stdout).toMatch(/^bulk\.concurrency +many +environment/m);
     expect(stderr).toContain('expected a whole number from 1 to 64');
   });
 });

@@ -94,12 +94,12 @@ describe('the demo', () => {
   test('starts fresh every time, whatever the environment and the config file say', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
-    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  mine:\n    api: {timeout: 1s}\n');
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  mine:\n    history: {keep: 1s}\n');
     const environment = {
       ADMIN_MIRROR_BASE_URL: 'https://panel.example.com',
       ADMIN_MIRROR_API_KEY_FILE: 'none',
       ADMIN_MIRROR_DB: 'mine.db',
-      ADMIN_MIRROR_API_PAGE_SIZE: '3',
+      ADMIN_MIRROR_SYNC_REQUESTS_PER_RUN: '3',
     };
     const told = ({ stdout }: { stdout: string }) => stdout.match(/^(users|packages|emails|coupons) .*complete.*\d/gm);
     const first = await runCli(['demo'], { folder, environment });
@@ -113,10 +113,10 @@ describe('the demo', () => {
 
   test('names the command that failed, and ends with its code', async () => {
     const folder = temporaryFolder();
-    writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_TIMEOUT=soon\n');
+    writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_HISTORY_KEEP=soon\n');
     const { code, stderr } = await runCli(['demo'], { folder });
     expect(code).toBe(2);
-    expect(stderr).toContain('timeout');
+    expect(stderr).toContain('history.keep');
     expect(stderr).toContain('error: the demo stopped, because its command "sync" ended with exit code 2\n');
   });
 });

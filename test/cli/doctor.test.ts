@@ -200,9 +200,9 @@ describe('doctor', () => {
   });
 
   test('checks the rest if a setting is wrong', async () => {
-    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_API_TIMEOUT: 'soon' });
+    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_HISTORY_KEEP: 'soon' });
     expect(code).toBe(2);
-    expect(of('settings')).toMatch(/^fail: api\.timeout is "soon"/);
+    expect(of('settings')).toMatch(/^fail: history\.keep is "soon"/);
     expect(of('key on the server')).toMatch(/^ok/);
   });
 

@@ -107,7 +107,7 @@ describe('export', () => {
     const folder = temporaryFolder();
     const config = [
       'network: {ca_file: ca.pem}',
-      'serve: {tls_key: tls.key}',
+      'serve: {tls: [tls.pem, tls.key]}',
       'profiles: servers',
       'api: {base_url: "https://{profile}.example.com"}',
     ];

@@ -118,7 +118,7 @@ describe('init without a terminal', () => {
   test('replaces another server only with --replace, and never the key', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
-    const text = '# mine\napi:\n  base_url: https://old.example.com # old\n  timeout: 9s # slow\n';
+    const text = '# mine\napi:\n  base_url: https://old.example.com # old\n  requests_per_second: 9 # slow\n';
     writeFileSync(join(folder, configFile), text);
     writeFileSync(join(folder, 'k'), sandbox.key, { mode: 0o600 });
     const argv = [...given(), '--key-file', 'k'];
@@ -128,7 +128,7 @@ describe('init without a terminal', () => {
     expect(readFileSync(join(folder, configFile), 'utf8')).toBe(text);
     expect((await invoke([...argv, '--replace'], { folder })).code).toBe(0);
     const replaced = readFileSync(join(folder, configFile), 'utf8');
-    expect(replaced).toContain(`# mine\napi:\n  base_url: ${sandbox.url} # old\n  timeout: 9s # slow\n`);
+    expect(replaced).toContain(`# mine\napi:\n  base_url: ${sandbox.url} # old\n  requests_per_second: 9 # slow\n`);
     expect(readFileSync(join(folder, 'k'), 'utf8')).toBe(sandbox.key);
   });
 
@@ -148,21 +148,6 @@ describe('init without a terminal', () => {
     });
     expect(readFileSync(join(folder, configFile), 'utf8')).toContain('# A flag or an environment');
     expect((await invoke(['doctor', '--profile', 'staging'], { folder })).code).toBe(0);
-  });
-
-  test('adds a server as a file if profiles are in a folder', async () => {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'config/profiles'), { recursive: true });
-    const config = '# ours\nprofiles: config/profiles\n';
-    writeFileSync(join(folder, configFile), config);
-    const argv = [...given(), '--profile', 'staging', '--key-file', 'secrets/staging'];
-    const { code, stdout } = await invoke(argv, { folder, input: sandbox.key });
-    expect([code, stdout]).toEqual([0, expect.stringContaining('config/profiles/staging.yaml')]);
-    expect(readFileSync(join(folder, configFile), 'utf8')).toBe(config);
-    const written = parse(readFileSync(join(folder, 'config/profiles/staging.yaml'), 'utf8')) as Config;
-    expect(written).toEqual({ api: { base_url: sandbox.url, key_file: 'secrets/staging' } });
-    const shown = await invoke(['config', '--profile', 'staging'], { folder });
-    expect(shown.stdout).toMatch(/api\.base_url +\S+ +config\/profiles\/staging\.yaml:2, profile staging/);
   });
 
   test('adds a profile without breaking the server that was set up before', { tags: 'full' }, async () => {

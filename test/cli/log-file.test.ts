@@ -10,6 +10,7 @@ import { invoke } from '../support/invoke.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import type { LogLevel } from '../../src/settings/table.ts';
 
 const script = fileURLToPath(new URL('../support/logging-command.ts', import.meta.url));
 const key = 'sk-live-0123456789';
@@ -125,15 +126,15 @@ describe('a crash', () => {
 describe('every log line of', () => {
   async function logged(
     argv: readonly string[],
-    level: string,
+    level: LogLevel,
     prepare: (folder: string, sandbox: Sandbox) => void = () => {},
   ) {
     const sandbox = await startSandbox();
     const { url, key } = sandbox;
     const folder = temporaryFolder();
     prepare(folder, sandbox);
-    const environment = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key, ADMIN_MIRROR_LOG_LEVEL: level };
-    const given = { folder, environment };
+    const environment = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key };
+    const given = { folder, environment, constants: { log: { level } } };
     const first = await invoke([...argv, '--json', '--log-file', 'all.log'], given);
     return { ...given, ...first, lines: linesOf(readFileSync(join(folder, 'all.log'), 'utf8')) };
   }

@@ -106,7 +106,7 @@ describe('a list', () => {
   test('with an unreadable record prints all others in order, reports it, and ends with 5', async () => {
     const sandbox = await startSandbox({ behaviour: { poisoned: 'users:21', page_breaks_how: 'says_so' } });
     const { code, stdout, stderr } = await invoke(sandbox, words('users list --all --json --paginate 20'), {
-      environment: { ADMIN_MIRROR_API_ATTEMPTS: '1' },
+      constants: { api: { attempts: 1 } },
     });
     expect(code).toBe(5);
     const ids = (JSON.parse(stdout) as { id: number }[]).map(({ id }) => id);
@@ -125,7 +125,7 @@ describe('a list', () => {
       match: { path: /paginate=\d+&page=(?![12]\b)|paginate=1\b/ },
     });
     const { code, stdout, stderr } = await invoke(sandbox, words('users list --all --json --paginate 20'), {
-      environment: { ADMIN_MIRROR_API_ATTEMPTS: '1' },
+      constants: { api: { attempts: 1 } },
     });
     expect(code).toBe(5);
     expect(JSON.parse(stdout)).toHaveLength(40);

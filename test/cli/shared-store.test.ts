@@ -40,7 +40,6 @@ async function sharedWorld(text = config) {
     ...world.environment,
     ADMIN_MIRROR_STORE_SHARED: database.url,
     ADMIN_MIRROR_STORE_SHARED_PASSWORD_FILE: join(secrets, 'password'),
-    ADMIN_MIRROR_LOG_LEVEL: 'error',
   };
   /** A machine; another one unless a folder is given. */
   const machine = (folder = temporaryFolder()) => {
@@ -273,11 +272,10 @@ describe('machines whose clocks differ by minutes or days', () => {
       const server = {
         ADMIN_MIRROR_BASE_URL: sandbox.url,
         ADMIN_MIRROR_API_KEY: sandbox.key,
-        ADMIN_MIRROR_API_TIMEOUT: '1s',
       };
       return (args: readonly string[], sheet?: ReturnType<typeof file>) => {
         if (sheet !== undefined) writeFileSync(join(folder, sheet.name), sheet.text);
-        return spawnCli(args, { folder, environment: { ...environment, ...server, ADMIN_MIRROR_LOG_LEVEL: 'error' } });
+        return spawnCli(args, { folder, environment: { ...environment, ...server } });
       };
     };
     return { sandbox, file, at };

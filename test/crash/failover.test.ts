@@ -205,7 +205,6 @@ describe('a database', () => {
       ADMIN_MIRROR_API_KEY: sandbox.key,
       ADMIN_MIRROR_STORE_SHARED: database.url,
       ADMIN_MIRROR_STORE_SHARED_PASSWORD: database.password,
-      ADMIN_MIRROR_LOG_LEVEL: 'error',
     };
     const machine = (folder: string) => (args: readonly string[]) => invoke(args, { folder, environment });
     const [sender, watcher, stranger] = [machine(world.folder), temporaryFolder(), temporaryFolder()];
@@ -244,7 +243,7 @@ describe('a database', () => {
   });
 });
 
-const anyPort = { ADMIN_MIRROR_WORKER_LISTEN: '127.0.0.1:0', ADMIN_MIRROR_LOG_LEVEL: 'info' };
+const anyPort = { ADMIN_MIRROR_WORKER_LISTEN: '127.0.0.1:0' };
 
 function remembered(folder: string): unknown {
   const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'), systemClock);

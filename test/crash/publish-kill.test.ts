@@ -20,7 +20,6 @@ async function world() {
   const environment = {
     ADMIN_MIRROR_PUBLISH_URL: url.href,
     ADMIN_MIRROR_PUBLISH_PASSWORD: database.password,
-    ADMIN_MIRROR_PUBLISH_READER: destination.reader,
   };
   /** Returns whether it ended before that. */
   const publishKilled = async (bytes: number, ...flags: readonly string[]): Promise<boolean> => {

@@ -12,14 +12,11 @@ import { isFull, sample } from '../support/part.ts';
 /** The fast part kills at only a few moments. */
 const kills = isFull ? 10 : 2;
 
-/** Small pages and windows make many moments. */
 function environmentOf(sandbox: Sandbox, file: string): Record<string, string> {
   return {
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
     ADMIN_MIRROR_DB: file,
-    ADMIN_MIRROR_API_PAGE_SIZE: '25',
-    ADMIN_MIRROR_SYNC_WINDOW_PAGES: '4',
   };
 }
 
@@ -43,6 +40,8 @@ test.each(sample([1, 2], 1))(
       emails: 800,
       coupons: 60,
       chaos: seed === 1 ? 'calm' : 'rough',
+      // Small pages make many moments.
+      behaviour: { page_max: 25 },
     });
     const folder = temporaryFolder();
     const file = `${folder}/mirror.db`;

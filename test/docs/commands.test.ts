@@ -41,7 +41,6 @@ describe('the commands in', () => {
         : {
             ADMIN_MIRROR_PUBLISH_URL: database.url,
             ADMIN_MIRROR_PUBLISH_PASSWORD: database.password,
-            ADMIN_MIRROR_PUBLISH_READER: `${database.name}_reader`,
           };
     const folder = temporaryFolder();
     const { ran, output, missing } = await runShell(commands, folder, {

@@ -20,7 +20,6 @@ function environmentOf(sandbox: Sandbox, file: string): Record<string, string> {
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
     ADMIN_MIRROR_DB: file,
-    ADMIN_MIRROR_API_PAGE_SIZE: '100',
   };
 }
 
@@ -91,10 +90,10 @@ test(
   'a second sync is refused while the first runs, and takes over once that is killed',
   { tags: 'full' },
   async () => {
-    const sandbox = await startSandbox({ users: 600, behaviour: { latency: 30 } });
+    const sandbox = await startSandbox({ users: 600, behaviour: { latency: 30, page_max: 10 } });
     const folder = temporaryFolder();
     const file = `${folder}/mirror.db`;
-    const environment = { ...environmentOf(sandbox, file), ADMIN_MIRROR_API_PAGE_SIZE: '10' };
+    const environment = environmentOf(sandbox, file);
     const owner = startCli(['sync', '--quiet'], { folder, environment });
     const ended = finished(owner);
     while (sandbox.control.requests().total < 40 && owner.exitCode === null) await setTimeout(3);

@@ -44,7 +44,11 @@ describe('a mirror is equal to a server', () => {
     const sandbox = await startSandbox({ behaviour: { compression: 'gzip', byte_order_mark: true } });
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
-    const { code } = await runCli(['sync', '--db', 'mirror.db'], { folder, environment });
+    const { code } = await runCli(['sync', '--db', 'mirror.db'], {
+      folder,
+      environment,
+      constants: { api: { attempts: 2 } },
+    });
     expect(code).toBe(0);
     expectMirrored(sandbox, `${folder}/mirror.db`);
   });
@@ -176,9 +180,12 @@ describe('a host that cannot make large pages', () => {
     const environment = {
       ADMIN_MIRROR_BASE_URL: sandbox.url,
       ADMIN_MIRROR_API_KEY: sandbox.key,
-      ADMIN_MIRROR_API_ATTEMPTS: '2',
     };
-    const { code, stderr } = await runCli(['sync', '--db', 'mirror.db'], { folder, environment });
+    const { code, stderr } = await runCli(['sync', '--db', 'mirror.db'], {
+      folder,
+      environment,
+      constants: { api: { attempts: 2 } },
+    });
     expect(stderr).toMatch(/emails.*1 record cannot be read, number \d+ of the list/);
     expect(code).toBe(5);
     expectMirrored(sandbox, `${folder}/mirror.db`, ['users', 'packages', 'coupons']);

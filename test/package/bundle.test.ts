@@ -23,7 +23,6 @@ test('Node classes that are loaded late work as in the sources', () => {
     const env = {
       ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9',
       ADMIN_MIRROR_API_KEY: 'key',
-      ADMIN_MIRROR_API_ATTEMPTS: '1',
       ADMIN_MIRROR_CA_FILE: certificates,
     };
     return spawnSync(process.execPath, [commandFile, 'users', 'get', '1'], { env, encoding: 'utf8' }).stderr;

@@ -55,22 +55,21 @@ beforeAll(async () => {
   environment = {
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
-    ADMIN_MIRROR_API_ATTEMPTS: '1',
   };
   const rows = `user_id,type,amount,${hostile.replaceAll('\r', '')}\n1,add,5,${hostile}\n2,${hostile},x,y\n`;
   writeFileSync(join(folder, hostileName), rows);
   writeFileSync(join(folder, 'good.csv'), `user_id,type,amount,description\n1,add,5,"${hostile}"\n`);
-  mkdirSync(join(folder, 'reports'));
+  mkdirSync(join(folder, 'config/reports'), { recursive: true });
   writeFileSync(
-    join(folder, 'reports', 'odd.sql'),
+    join(folder, 'config/reports', 'odd.sql'),
     `-- title: ${hostile}\n-- ${hostile}\nSELECT '${hostile}' AS "${hostile}"\n`,
   );
   const jobs =
     'jobs:\n  - name: nightly\n    run: sync\n    cron: "15 2 * * *"\nresources:\n  users:\n    include: [orders]\n';
-  writeFileSync(join(folder, 'config.yaml'), `${jobs}export:\n  reports: reports\n`);
+  writeFileSync(join(folder, 'config.yaml'), jobs);
   writeFileSync(
     join(folder, 'broken.yaml'),
-    `"${JSON.stringify(hostile).slice(1, -1)}": 1\nlog:\n  level: "${JSON.stringify(hostile).slice(1, -1)}"\n`,
+    `"${JSON.stringify(hostile).slice(1, -1)}": 1\nhistory:\n  keep: "${JSON.stringify(hostile).slice(1, -1)}"\n`,
   );
   // Makes a mirror, a history and a batch to show.
   await invoke(['sync', '--config', 'config.yaml'], { folder, environment });

@@ -24,7 +24,7 @@ const balance = 'bulk:\n  approval:\n    balance:\n';
 
 describe('bulk.approval', () => {
   test('is empty if the config file does not set it', () => {
-    expect(read('bulk:\n  decimals: 2\n').approval).toEqual({});
+    expect(read('bulk:\n  concurrency: 2\n').approval).toEqual({});
     expect(read('bulk:\n  approval:\n').approval).toEqual({});
   });
 

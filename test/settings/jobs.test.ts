@@ -72,7 +72,7 @@ describe('a job', () => {
   test('does not exist if the list is empty or missing', () => {
     expect(read('jobs:\n').jobs).toEqual([]);
     expect(read('jobs: []\n').jobs).toEqual([]);
-    expect(read('api:\n  timeout: 5s\n').jobs).toEqual([]);
+    expect(read('history:\n  keep: 5s\n').jobs).toEqual([]);
   });
 });
 

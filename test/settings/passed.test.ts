@@ -7,7 +7,7 @@ test('settings passed to another process as a message are unchanged, secrets inc
   const environment = {
     ADMIN_MIRROR_BASE_URL: 'https://app.example.com',
     ADMIN_MIRROR_API_KEY: 'secret-key',
-    ADMIN_MIRROR_PROXY: 'http://somebody:word@proxy.example.com:3128',
+    HTTPS_PROXY: 'http://somebody:word@proxy.example.com:3128',
     ADMIN_MIRROR_SERVE_BEHIND_PROXY: 'https://console.example.com/mirror',
     ADMIN_MIRROR_BULK_MAX_ROW: '12.50',
   };

@@ -1,15 +1,15 @@
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { serverOf } from '../../src/settings/server.ts';
 import { commandText } from '../../src/model/job.ts';
 import { type FlagValue, readAllSettings, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const file = `
-api:
-  timeout: 9s
+history:
+  keep: 9d
+bulk:
   concurrency: 2
 profiles:
   production:
@@ -19,6 +19,7 @@ profiles:
   staging:
     api:
       base_url: https://staging.example.com
+    bulk:
       concurrency: 4
 `;
 
@@ -28,8 +29,6 @@ interface Sources {
   readonly environment?: Record<string, string>;
   readonly dotenv?: string;
   readonly folder?: string;
-  /** Files of the folder config/profiles. */
-  readonly profiles?: Readonly<Record<string, string>>;
 }
 
 function read(sources: Sources) {
@@ -37,10 +36,6 @@ function read(sources: Sources) {
   mkdirSync(join(folder, 'config'), { recursive: true });
   writeFileSync(join(folder, 'config/admin-mirror.yaml'), sources.file ?? file);
   if (sources.dotenv !== undefined) writeFileSync(join(folder, '.env'), sources.dotenv);
-  if (sources.profiles !== undefined) mkdirSync(join(folder, 'config/profiles'));
-  for (const [name, text] of Object.entries(sources.profiles ?? {})) {
-    writeFileSync(join(folder, 'config/profiles', name), text);
-  }
   const keys = { '--profile': 'profile', '--base-url': 'api.base_url', '--db': 'store.mirror' } as const;
   const flags = Object.entries(sources.flags ?? {}).map(([flag, value]): FlagValue => ({
     flag,
@@ -63,13 +58,17 @@ describe('a profile', () => {
     const { settings, folder, origin, problems } = read({ flags: staging });
     expect(problems).toEqual([]);
     expect(settings?.profile).toBe('staging');
-    expect(settings?.api).toMatchObject({ baseUrl: 'https://staging.example.com', timeoutMs: 9_000, concurrency: 4 });
+    expect(settings).toMatchObject({
+      api: { baseUrl: 'https://staging.example.com' },
+      history: { keepMs: 9 * 86_400_000 },
+      bulk: { concurrency: 4 },
+    });
     expect(settings?.store).toMatchObject({
       mirror: join(folder, 'data/staging/mirror.db'),
       journal: join(folder, 'data/staging/journal.db'),
     });
-    expect(origin('api.base_url')).toBe('config/admin-mirror.yaml:12, profile staging');
-    expect(origin('api.timeout')).toBe('config/admin-mirror.yaml:3');
+    expect(origin('api.base_url')).toBe('config/admin-mirror.yaml:13, profile staging');
+    expect(origin('history.keep')).toBe('config/admin-mirror.yaml:3');
     expect(origin('store.mirror')).toBe('default, profile staging');
   });
 
@@ -87,13 +86,11 @@ describe('a profile', () => {
   test('has its files in a folder next to those that are set for all', () => {
     const { settings, origin } = read({ file: `${file}store:\n  mirror: /srv/am/m.db\n`, flags: staging });
     expect(settings?.store.mirror).toBe('/srv/am/staging/m.db');
-    expect(origin('store.mirror')).toBe('config/admin-mirror.yaml:15, profile staging');
+    expect(origin('store.mirror')).toBe('config/admin-mirror.yaml:17, profile staging');
   });
 
   test('has its own folders for backups, log files and outputs of jobs', () => {
     const jobs = `
-backup:
-  folder: /mnt/backups
 log:
   file: logs/nightly.log
 jobs:
@@ -103,7 +100,7 @@ jobs:
 `;
     const { settings, folder, problems } = read({ file: `${file}${jobs}`, flags: staging });
     expect(problems).toEqual([]);
-    expect(settings?.backup.folder).toBe('/mnt/backups/staging');
+    expect(settings?.backup.folder).toBe(join(folder, 'data/backups/staging'));
     expect(settings?.log.file).toBe(join(folder, 'logs/staging/nightly.log'));
     expect(settings?.jobs.map(({ call }) => commandText(call))).toEqual([
       'admin-mirror export users --output data/exports/staging/users.csv',
@@ -115,7 +112,7 @@ jobs:
 
   test('is not needed for a server outside the profiles', () => {
     const { settings, problems, folder } = read({
-      file: file.replace('api:', 'api:\n  base_url: https://first.example.com'),
+      file: `api:\n  base_url: https://first.example.com\n${file}`,
     });
     expect(problems).toEqual([]);
     expect([settings?.profile, settings?.api.baseUrl]).toEqual([undefined, 'https://first.example.com']);
@@ -145,7 +142,7 @@ jobs:
     ['profiles:\n  ../up:\n    api: {}\n', 'needs a name of up to 32 letters'],
     ['profiles:\n  file:\n    api: {}\n', 'needs another name'],
     ['profiles:\n  a-b: {}\n  a_b: {}\n', 'too similar to "a-b"'],
-    ['profiles:\n  a:\n    api:\n      timeot: 5s\n', 'Did you mean "api.timeout"?'],
+    ['profiles:\n  a:\n    history:\n      kep: 5s\n', 'Did you mean "history.keep"?'],
     ['profiles:\n  a:\n    profile: b\n', 'unknown setting "profile"'],
     ['profiles:\n  a:\n    api:\n      key: x\n', 'does not belong in the config file'],
     ['profiles: [a]\n', '"profiles" must hold settings'],
@@ -197,7 +194,7 @@ describe('the key of a profile', () => {
   });
 
   test('is not the common key file if the profile has its own address', () => {
-    const common = file.replace('  timeout: 9s', '  key_file: keys/common');
+    const common = `api:\n  key_file: keys/common\n${file}`;
     const { settings, server } = read({ file: common, flags: staging });
     expect(settings?.api.keyFile).toBeUndefined();
     expect(server).toThrow(
@@ -229,38 +226,14 @@ describe('the files of two profiles', () => {
     }
   });
 
-  const job = (of: string, words: string) =>
-    `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    jobs:\n      - {name: one, cron: "5 1 * * *", ${words}}\n`;
-
-  test.each([
-    ['run: export, output: out/users.csv', 'run: export, output: ./out/users.csv', 'output', 'output'],
-    ['run: export, folder: out', 'run: snapshot, file: out', 'folder', 'file'],
-  ])('must not be the same in their own jobs: %s and %s', (productions, stagings, first, second) => {
-    const text = `profiles:\n${job('production', productions)}${job('staging', stagings)}`;
-    const same = (tried: string, flags: typeof staging) =>
-      read({ file: tried, flags }).problems.filter((problem) => problem.includes('is the same'));
-    for (const flags of [production, staging]) {
-      const [one, other] = flags === production ? [first, second] : [second, first];
-      expect(same(text, flags)).toEqual([
-        expect.stringMatching(
-          new RegExp(`${one} of a job \\(.*:\\d+\\) of the profile .* is the same f.* as ${other} of a job`),
-        ),
-      ]);
-    }
-    expect(same(text.replace(productions, 'run: export, output: out/other.csv'), staging)).toEqual([]);
+  test.each(['log:\n      file: data/sync.log'])('must not be the same: %s of both', (own) => {
+    const text = ['production', 'staging']
+      .map((of) => `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    ${own}\n`)
+      .join('');
+    expect(read({ file: `profiles:\n${text}`, flags: staging }).problems).toEqual([
+      expect.stringContaining('is the same'),
+    ]);
   });
-
-  test.each(['backup:\n      folder: data/copies', 'log:\n      file: data/sync.log'])(
-    'must not be the same: %s of both',
-    (own) => {
-      const text = ['production', 'staging']
-        .map((of) => `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    ${own}\n`)
-        .join('');
-      expect(read({ file: `profiles:\n${text}`, flags: staging }).problems).toEqual([
-        expect.stringContaining('is the same'),
-      ]);
-    },
-  );
 
   test('must not be the same through a link, a flag or a variable', () => {
     const folder = temporaryFolder();
@@ -284,77 +257,6 @@ describe('a credential of systemd', () => {
     expect([key.reveal(), warnings]).toEqual(['key-of-the-service', []]);
     const outside = read({ file: named });
     expect(outside.server).toThrow('there is none here');
-  });
-});
-
-describe('a folder of profiles', () => {
-  const inFolder = 'sync:\n  window_pages: 7\nprofiles: config/profiles\n';
-  const api = (name: string) => `api:\n  base_url: https://${name}.example.com\n`;
-
-  test('has a file for each profile with its settings', () => {
-    const { settings, origin, problems, folder } = read({
-      file: inFolder,
-      profiles: {
-        'staging.yaml': `# ours\n${api('s')}`,
-        'production.yml': api('p'),
-        'notes.md': 'a: b: c',
-        '.x.yaml': '[',
-      },
-      flags: staging,
-    });
-    expect(problems).toEqual([]);
-    expect(settings).toMatchObject({ profile: 'staging', api: { baseUrl: 'https://s.example.com' } });
-    expect([settings?.sync.windowPages, settings?.store.mirror]).toEqual([7, join(folder, 'data/staging/mirror.db')]);
-    expect(origin('api.base_url')).toBe('config/profiles/staging.yaml:3, profile staging');
-    expect(read({ file: inFolder, profiles: { 'a.yaml': api('a') }, flags: staging }).problems[0]).toContain(
-      'there is no profile "staging"',
-    );
-  });
-
-  test('becomes one file for a worker', () => {
-    const { config } = read({
-      file: inFolder,
-      profiles: { 'staging.yaml': api('s'), 'b.yaml': api('b') },
-      flags: staging,
-    });
-    const again = read({ file: String(config()), flags: staging });
-    expect(again.problems).toEqual([]);
-    expect(again.settings).toMatchObject({ api: { baseUrl: 'https://s.example.com' }, sync: { windowPages: 7 } });
-    expect(parse(String(config()))).not.toHaveProperty('profiles.b');
-  });
-
-  test.each([
-    [
-      'production.yaml',
-      'api:\n  timeot: 5s\n',
-      'config/profiles/production.yaml:2, profile production: unknown setting',
-    ],
-    ['production.yaml', 'api: [', 'config/profiles/production.yaml:1: '],
-    ['production.yaml', '- a\n', 'the profile "production" must hold settings'],
-    ['production.yaml', 'profiles: {}\n', 'unknown setting "profiles"'],
-    ['a b.yaml', '', 'config/profiles/a b.yaml: the profile "a b" needs a name of up to 32 letters'],
-    ['staging.yml', '', 'config/profiles/staging.yml: the profile "staging" is too similar to "staging"'],
-  ])('reports the file with a mistake: %s with %j', (name, text, words) => {
-    const profiles = { 'staging.yaml': api('s'), [name]: text };
-    const isAnother = name === 'production.yaml';
-    const { problems } = read({ file: inFolder, profiles, flags: isAnother ? production : staging });
-    expect(problems).toHaveLength(1);
-    expect(problems[0]).toContain(words);
-    // A mistake in a file with its own profile name does not affect the others.
-    expect(read({ file: inFolder, profiles, flags: staging }).problems).toHaveLength(isAnother ? 0 : 1);
-  });
-
-  test('that is missing, or has a file that others can write, is refused', () => {
-    expect(read({ file: inFolder, flags: staging }).problems[0]).toMatch(
-      /^the profiles in config\/profiles cannot be read: .* a folder with a file NAME\.yaml for each/,
-    );
-    const folder = temporaryFolder();
-    const sources = { file: inFolder, profiles: { 'staging.yaml': api('s') }, flags: staging, folder };
-    expect(read(sources).problems).toEqual([]);
-    chmodSync(join(folder, 'config/profiles/staging.yaml'), 0o666);
-    expect(read({ file: inFolder, flags: staging, folder }).problems[0]).toContain(
-      'the file config/profiles/staging.yaml of a profile can be changed by other users',
-    );
   });
 });
 
@@ -383,7 +285,7 @@ profiles:
       log: { file: '/var/log/staging.log' },
     });
     expect(settings?.jobs[0]?.call.options['output']).toBe('out/staging-users.csv');
-    expect(origin('api.key_file')).toBe('config/admin-mirror.yaml:4, profile staging');
+    expect(origin('api.key')).toBe('config/admin-mirror.yaml:4, profile staging');
   });
 
   // proves: own-server
@@ -425,7 +327,7 @@ describe('all servers of a config file', () => {
   });
 
   test('include the server outside the profiles, if a command without a profile uses it', () => {
-    const withFirst = file.replace('api:', 'api:\n  base_url: https://first.example.com');
+    const withFirst = `api:\n  base_url: https://first.example.com\n${file}`;
     const listed = (text: string) =>
       read({ file: text })
         .all()
@@ -441,7 +343,7 @@ describe('all servers of a config file', () => {
       read({ file: text })
         .all()
         .map(({ reading }) => reading.problems.map(({ message }) => message));
-    expect(problemsOf(wrong)).toEqual([[], [expect.stringContaining('api.concurrency is "none"')]]);
+    expect(problemsOf(wrong)).toEqual([[], [expect.stringContaining('bulk.concurrency is "none"')]]);
     const same = expect.stringContaining('is the same file as') as string;
     expect(problemsOf(`${file}store:\n  mirror: data/{profile}-m.db\n  journal: data/{profile}-m.db\n`)).toEqual([
       [same],

@@ -35,7 +35,7 @@ describe.skipIf(runs === 0 || !tellsSizes)('a worker that runs for long', () => 
       mkdirSync(`${folder}/config`);
       writeFileSync(
         `${folder}/config/admin-mirror.yaml`,
-        `api: { base_url: "${sandbox.url}", timeout: 500ms }
+        `api: { base_url: "${sandbox.url}" }
 worker: { listen: "127.0.0.1:${port}", max_staleness: 5m }
 alerts: { webhook: "${receiver.url}/alert", ping: "${receiver.url}/ping", command: "cat" }
 jobs:

@@ -10,6 +10,9 @@ import { invoke, type Invocation } from './invoke.ts';
 import { startSandbox } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
+/** A response that is lost is given up soon. */
+const constants = { api: { timeoutMs: 1_000 } };
+
 export const csv = 'user_id,type,amount,description\n';
 
 export async function bulkWorld(behaviour: Partial<Behaviour> = {}, emails = 5) {
@@ -18,9 +21,9 @@ export async function bulkWorld(behaviour: Partial<Behaviour> = {}, emails = 5) 
   const environment = {
     ADMIN_MIRROR_BASE_URL: sandbox.url,
     ADMIN_MIRROR_API_KEY: sandbox.key,
-    ADMIN_MIRROR_API_TIMEOUT: '1s',
   };
-  const command = (args: readonly string[], more: Invocation = {}) => invoke(args, { folder, environment, ...more });
+  const command = (args: readonly string[], more: Invocation = {}) =>
+    invoke(args, { folder, environment, constants, ...more });
   const bulk = async (args: readonly string[], more: Invocation = {}) => {
     const done = await command(['bulk', ...args], more);
     return { ...done, report: () => JSON.parse(done.stdout) as BatchReport };

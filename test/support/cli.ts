@@ -1,7 +1,7 @@
 /** Runs the command: in this process, which is quick, or in a child process, as a shell would. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { commandFile } from './command-file.ts';
-import { invoke } from './invoke.ts';
+import { invoke, type Invocation } from './invoke.ts';
 
 export interface CliResult {
   readonly code: number | null;
@@ -31,7 +31,10 @@ export function startCli(args: readonly string[], options: CliOptions): ChildPro
 }
 
 /** Runs the command to its end in this process: everything except `main.ts`. */
-export function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+export function runCli(
+  args: readonly string[],
+  options: CliOptions & Pick<Invocation, 'constants'>,
+): Promise<CliResult> {
   const { PATH = '', HOME = '' } = process.env;
   return invoke(args, { ...options, environment: { PATH, HOME, ...options.environment } });
 }

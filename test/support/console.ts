@@ -10,6 +10,7 @@ import { Releases } from '../../src/model/releases.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { openPeople } from '../../src/people/open.ts';
 import { readAllSettings, readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import type { OtherConstants } from '../../src/settings/table.ts';
 import { openConsole } from '../../src/web/open.ts';
 import type { ConsoleAddress } from '../../src/web/server.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
@@ -24,6 +25,8 @@ interface ConsoleTry {
   readonly clock?: Clock;
   /** Settings as environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** In the place of constants of the settings. */
+  readonly constants?: OtherConstants;
   /** The config file. */
   readonly config?: string;
   /** Without any account, as at the first start. */
@@ -47,7 +50,8 @@ export async function startConsole(tried: ConsoleTry = {}) {
     mkdirSync(`${folder}/config`);
     writeFileSync(`${folder}/config/admin-mirror.yaml`, tried.config);
   }
-  const settings = settingsFrom(readSettings({ flags: [], environment, folder }));
+  const { constants = {} } = tried;
+  const settings = settingsFrom(readSettings({ flags: [], environment, folder, constants }));
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
   const kept = new Releases();
   onTestFinished(() => kept.close());
@@ -60,7 +64,7 @@ export async function startConsole(tried: ConsoleTry = {}) {
     const secrets = new SecretWords();
     const stopping = new AbortController();
     const surroundings = { settings, clock, log: silentLog, signal: stopping.signal };
-    const sources = { flags: [], environment, folder };
+    const sources = { flags: [], environment, folder, constants };
     const servers = readAllSettings(sources);
     const given = { reading: readSettings(sources), servers };
     const commands = { folder, environment: { ...processEnvironment(), ...environment }, settings: given };

@@ -1,7 +1,7 @@
 /** Runs the command in this process, with or without a terminal. */
 import { PassThrough } from 'node:stream';
 import type { CommandRow } from '../../src/cli/commands.ts';
-import type { GivenByParent } from '../../src/cli/context.ts';
+import type { CliWorld, GivenByParent } from '../../src/cli/context.ts';
 import { run } from '../../src/cli/program.ts';
 import type { CommandCall } from '../../src/model/job.ts';
 import { dialogue, type Exchange } from './dialogue.ts';
@@ -19,6 +19,8 @@ export interface Invocation {
   readonly folder?: string;
   /** What a child gets from its parent, which has read its settings. */
   readonly given?: GivenByParent;
+  /** In the place of constants of the settings. */
+  readonly constants?: CliWorld['constants'];
   /** Replaces the commands of the program. */
   readonly commands?: readonly CommandRow[];
 }
@@ -50,6 +52,7 @@ export async function invoke(argv: readonly string[] | CommandCall, options: Inv
     environment: options.environment ?? {},
     folder: options.folder ?? temporaryFolder(),
     ...(options.given !== undefined && { given: options.given }),
+    ...(options.constants !== undefined && { constants: options.constants }),
   };
   const code = await run(argv, world, options.commands);
   await new Promise((resolve) => setImmediate(resolve));

@@ -8,17 +8,21 @@ A flag outranks the environment, which outranks \`.env\` in the working folder, 
 outranks the default. \`admin-mirror config\` prints every setting with its value and where it came from.
 
 Durations are written \`500ms\`, \`30s\`, \`10m\`, \`48h\` or \`7d\`. Paths are relative to the working
-folder. An environment variable that is empty counts as left out. Related records are named in a list, \`[orders, payments]\` in the config file
-and \`orders,payments\` in a variable, or \`none\`. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
+folder. An environment variable that is empty counts as left out. In the config file \`api.base_url\` is the key \`base_url\` under \`api\`; the
 example is [config/admin-mirror.example.yaml](../config/admin-mirror.example.yaml). The jobs of the worker stand there, too, and nowhere else:
 [worker.md](worker.md).
 
-In \`.env\`, a \`#\` after a blank begins a comment. Put a value with one in quotes.
+A secret is never written into the config file. It stands in its variable, or in a file of its own, which the variable with
+\`_FILE\` at its end names, or the config file as \`…_file\`: \`ADMIN_MIRROR_API_KEY\`, \`ADMIN_MIRROR_API_KEY_FILE\` or \`api.key_file\`.
+
+\`HTTPS_PROXY\` and \`NO_PROXY\` are read as other programs read them. In \`.env\`, a \`#\` begins a comment. Put a value with one in quotes.
+
+Related records are named by resource: \`resources: { users: { include: [orders, payments] } }\` in the config file, and
+\`users.orders,users.payments\` in \`ADMIN_MIRROR_RESOURCES\`.
 
 The config file may hold several servers as \`profiles\`; \`--profile\` says which one is meant. What stands in a profile
 outranks what stands outside of it. While a profile is in force, the variables of the address, the key, the key file, the
-mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_API_KEY_STAGING\` does. \`profiles\` holds them,
-or names a folder with a file \`NAME.yaml\` for each. Outside of the profiles, \`{profile}\` in a value stands for the name of
+mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_API_KEY_STAGING\` does. Outside of the profiles, \`{profile}\` in a value stands for the name of
 each: [Several servers](operating.md#several-servers).
 
 `;
@@ -26,7 +30,7 @@ each: [Several servers](operating.md#several-servers).
 /** The table in Markdown: key, meaning, flag, variable, default. */
 function settingsTable(): string {
   const rows = settingTable.map((each: Setting) => [
-    each.inFile ? code(each.key) : '',
+    each.inFile ? code(each.kind.name === 'secret' ? `${each.key}_file` : each.key) : '',
     each.meaning,
     code(each.flag?.split(' ')[0]),
     code(each.env),

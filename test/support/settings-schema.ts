@@ -1,9 +1,9 @@
 /** config/admin-mirror.schema.json: what editors offer and check in a config file. Made of the tables of settings, jobs and policies. */
 import { z } from 'zod';
 import { approvalSubjects, mostApprovers, movesMoney } from '../../src/model/approval.ts';
-import { isResourceName, resourceOf } from '../../src/model/resources.ts';
+import { resourceNames, resourceOf } from '../../src/model/resources.ts';
 import { jobRules } from '../../src/settings/jobs.ts';
-import { logLevels, type SettingKind } from '../../src/settings/kinds.ts';
+import type { Kind, KindName } from '../../src/settings/kinds.ts';
 import { type Setting, settingTable } from '../../src/settings/table.ts';
 
 const duration = z.string().regex(/^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/);
@@ -13,34 +13,37 @@ const count = z.int().min(1);
 const off = z.literal('off');
 const words = z.union([z.string(), z.array(z.string())]);
 
-function relatedIn(key: string): readonly string[] {
-  const [, resource = ''] = key.split('.');
-  return isResourceName(resource) ? (resourceOf(resource).includes ?? []) : [];
-}
+const related = z.strictObject(
+  Object.fromEntries(
+    resourceNames.flatMap((resource) => {
+      const includes = resourceOf(resource).includes ?? [];
+      if (includes.length === 0) return [];
+      const include = z.union([z.literal('none'), z.array(z.enum(includes))]).optional();
+      return [[resource, z.strictObject({ include }).nullish()]];
+    }),
+  ),
+);
 
-const kinds: Readonly<Record<SettingKind, (setting: Setting) => z.ZodType>> = {
+/** What the config file may hold of each kind. That of a secret is its file. */
+const kinds: Readonly<Record<KindName, (kind: Kind<unknown>) => z.ZodType>> = {
   address: () => z.string().regex(/^https?:\/\//),
-  secret: () => z.never(),
+  secret: () => z.string(),
   path: () => z.string(),
+  pem: () => words,
   duration: () => duration,
-  wait: () => duration,
   count: ({ least = 1, most = Number.MAX_SAFE_INTEGER }) => z.int().min(least).max(most),
-  rate: () => z.union([z.number().gt(0), off]),
   bound: () => z.union([count, off]),
+  rate: () => z.union([z.number().gt(0), off]),
   money: () => z.union([amount, off]),
-  level: () => z.enum(logLevels),
   switch: () => z.boolean(),
   name: () => name,
-  includes: ({ key }) => z.union([z.literal('none'), z.array(z.enum(relatedIn(key)))]),
+  related: () => z.union([z.literal('none'), related]),
   fields: () => words,
   brake: () => words,
   listen: () => z.string(),
   hook: () => z.string().regex(/^https?:\/\//),
-  proxy: () => z.string(),
-  hosts: () => words,
   program: () => words,
   database: () => z.string().regex(/^postgres(?:ql)?:\/\//),
-  identifier: () => z.string().regex(/^[\w-]{1,63}$/),
   text: () => z.string().max(200),
 };
 
@@ -50,11 +53,13 @@ type Shape = Record<string, z.ZodType>;
 function sectionsOf(settings: readonly Setting[], prefix = ''): Shape {
   const shape: Shape = {};
   for (const setting of settings) {
-    const [first = '', ...deeper] = setting.key.slice(prefix.length).split('.');
+    const [word = '', ...deeper] = setting.key.slice(prefix.length).split('.');
+    const first = setting.kind.name === 'secret' && deeper.length === 0 ? `${word}_file` : word;
     if (deeper.length === 0) {
       const preset = setting.default === null ? {} : { default: setting.default };
-      shape[first] = kinds[setting.kind](setting)
-        .meta({ description: setting.meaning, ...preset })
+      const meaning = setting.kind.name === 'secret' ? `a file that holds ${setting.meaning}` : setting.meaning;
+      shape[first] = kinds[setting.kind.name](setting.kind)
+        .meta({ description: meaning, ...preset })
         .optional();
     } else {
       const below = `${prefix}${first}.`;
@@ -131,10 +136,7 @@ const jobs = z
 
 const inFile: readonly Setting[] = settingTable.filter((each) => each.inFile);
 const ofProfile = z.strictObject({ ...sectionsOf(inFile.filter(({ key }) => key !== 'profile')), jobs });
-const profiles = z
-  .union([z.string(), z.record(name, ofProfile.nullable())])
-  .meta({ description: 'several servers, by name, or a folder with a file NAME.yaml for each' })
-  .nullish();
+const profiles = z.record(name, ofProfile.nullable()).meta({ description: 'several servers, by name' }).nullish();
 
 export const configSchema = z.strictObject({ ...sectionsOf(inFile), jobs, profiles });
 

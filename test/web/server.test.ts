@@ -64,9 +64,7 @@ describe('serve', () => {
     expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('another program already listens there') });
     const open = await invoke(['serve', '--listen', '0.0.0.0:0']);
     expect(open).toMatchObject({ code: 2, stderr: expect.stringContaining('without TLS') });
-    const half = await invoke(['serve'], { environment: { ADMIN_MIRROR_SERVE_TLS_KEY: 'console.key' } });
-    expect(half).toMatchObject({ code: 2, stderr: expect.stringContaining('belong together') });
-    const missing = { ADMIN_MIRROR_SERVE_TLS_KEY: 'no.key', ADMIN_MIRROR_SERVE_TLS_CERTIFICATE: 'no.pem' };
+    const missing = { ADMIN_MIRROR_SERVE_TLS: 'no.pem,no.key' };
     expect(await invoke(['serve'], { environment: missing })).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('no.'),

@@ -185,11 +185,10 @@ export async function checkAccess(reading: SettingsReading, settings: Settings):
     )),
     ...(await checking('key', () => {
       const { key, warnings } = keyOf(settings);
-      const from = api.key === undefined ? 'api.key_file' : 'api.key';
-      const found = ok('key', `${key.toString()} (${valueOf(reading, from).origin})`);
+      const found = ok('key', `${key.toString()} (${valueOf(reading, 'api.key').origin})`);
       return [found, ...warnings.map((each) => warn('key', each))];
     })),
-    ...checkProxy(reading, network),
+    ...checkProxy(network),
     ...(await checking('certificates', () => {
       const unsafe = unsafeVariable(settings);
       if (unsafe !== undefined) throw unsafe;
@@ -200,12 +199,12 @@ export async function checkAccess(reading: SettingsReading, settings: Settings):
   ];
 }
 
-function checkProxy(reading: SettingsReading, { proxy, noProxy }: Settings['network']): Check[] {
+function checkProxy({ proxy, noProxy }: Settings['network']): Check[] {
   if (proxy === undefined) return [];
   const without = noProxy === undefined ? '' : `, except for ${noProxy}`;
   const unread = unreadMembers(noProxy ?? '');
   return [
-    ok('proxy', `${proxy.host} for https addresses${without} (${valueOf(reading, 'network.proxy').origin})`),
+    ok('proxy', `${proxy.host} for https addresses${without}`),
     ...(unread.length === 0
       ? []
       : [

@@ -32,7 +32,7 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
   ]);
   return [
     ...(await checkJobs(jobs, settings, folder)),
-    ...checkFolder({ name: 'backups', folder: backup.folder, places: 'ADMIN_MIRROR_BACKUP_FOLDER or backup.folder' }),
+    ...checkFolder({ name: 'backups', folder: backup.folder, places: 'admin-mirror backup FOLDER' }),
     ...(log.file === undefined ? [] : await checkLog(context, log.file)),
     ...(await checkPublishing(context, settings)),
     ...alerted.flat(),

@@ -9,10 +9,10 @@ import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
 import { explainFileError, makeFolder, readRegularFile } from '../../model/files.ts';
 import type { Secret } from '../../model/secret.ts';
 import { harmless } from '../../model/text.ts';
-import { checkedAddress } from '../../settings/kinds.ts';
 import { profileVariable } from '../../settings/profiles.ts';
 import { typedKey } from '../../settings/server.ts';
-import { credentialsWord, valueOf } from '../../settings/settings.ts';
+import { checkedAddress, credentialsWord, valueOf } from '../../settings/settings.ts';
+import { settingOf } from '../../settings/table.ts';
 
 export type Questions = Awaited<ReturnType<typeof openQuestions>>;
 
@@ -86,7 +86,7 @@ export function keyFileOf(source: KeySource): string | null {
 
 /** Returns the name of the variable that holds the key itself. */
 export function keyVariable(profile: string | undefined): string {
-  return profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
+  return profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable(settingOf('api.key'), profile);
 }
 
 /** Reads the key from the file; undefined if the file does not exist. Throws a FileError or a UsageError. */

@@ -161,7 +161,7 @@ class Publishing {
     if (there === undefined || here === undefined || there === here) return;
     throw new UsageError(`${this.#database.name} holds the mirror of ${there}, and this one is of ${here}`, {
       advice:
-        'Name another schema in publish.schema. If it is the same server under a new address, run `admin-mirror publish --full`.',
+        'Name the server as a profile: each has a schema of its own. If it is the same server under a new address, run `admin-mirror publish --full`.',
     });
   }
 

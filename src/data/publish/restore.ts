@@ -87,7 +87,7 @@ async function restorable(database: Database): Promise<{ readonly cursor: string
   const found = await publicationIn(database);
   if (found === undefined || found.cursor === null || found.at === null) {
     throw new FileError(`nothing is published in ${database.name}`, {
-      advice: 'Run `admin-mirror publish` where the mirror is, or correct publish.url and publish.schema.',
+      advice: 'Run `admin-mirror publish` where the mirror is, or correct publish.url and the profile.',
     });
   }
   if (found.version === mirrorKind.version) return { cursor: found.cursor, at: found.at };

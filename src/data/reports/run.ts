@@ -147,8 +147,7 @@ export function includeAdvice(relations: readonly RelationTable[]): string {
         .filter((each) => each.resource === resource)
         .map(({ relation }) => relation)
         .toSorted();
-      const variable = `ADMIN_MIRROR_RESOURCES_${resource.toUpperCase()}_INCLUDE`;
-      return `Add ${listed.format(names)} to the setting resources.${resource}.include (${variable}).`;
+      return `Add ${listed.format(names)} to the setting resources.${resource}.include.`;
     })
     .join(' ');
 }

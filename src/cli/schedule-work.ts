@@ -7,6 +7,7 @@ import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
+import { workInFleet } from '../worker/fleet.ts';
 import { openHealthOfAll, type OpenWorker, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { InTurn, RunCommand, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
@@ -16,7 +17,6 @@ import { turnsOf } from './all.ts';
 import { type CliContext, waitForStop } from './context.ts';
 import { openLog } from './logger.ts';
 import { bugText, pasteable, serverLabel } from './output.ts';
-import { workAsMember } from './schedule-fleet.ts';
 
 function logEvent(log: Log, event: WorkerEvent): void {
   switch (event.kind) {
@@ -100,11 +100,11 @@ async function workInTurn(context: CliContext, place: Place): Promise<void> {
   const { log, signal, many } = place;
   const id = runId(systemClock);
   const name = serverLabel(settings.profile ?? null);
-  const onTrouble = (problem: string | undefined): void => {
-    if (problem === undefined) many?.troubles.delete(name);
+  const onTrouble = (problem: string | null): void => {
+    if (problem === null) many?.troubles.delete(name);
     else many?.troubles.set(name, problem);
   };
-  await workAsMember({ settings, id, log, signal, onTrouble }, (prepare) =>
+  await workInFleet({ settings, id, log, signal, onTrouble }, (prepare) =>
     workAt(context, { ...place, reading: newestOf(place), member: { id, prepare } }),
   );
 }

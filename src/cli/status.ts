@@ -31,16 +31,14 @@ function clockLines({ clock_ahead_ms: ahead }: NonNullable<WorkerStatus['shared_
   return difference === null ? [] : [`its clock, which jobs and batches use, is ${difference} this machine's`];
 }
 
-const mirrorWords = { current: 'its mirror is current', behind: 'its mirror is behind', absent: 'it has no mirror' };
-
 function fleetLines(fleet: WorkerStatus['fleet'], aheadMs: number): string[] {
   if (fleet.length === 0) return [];
   return [
     '',
     'the workers of all machines',
     ...fleet.map(
-      ({ host, pid, since, seen_at, state, mirror }) =>
-        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${freshText(seen_at, aheadMs)}, ${mirrorWords[mirror]}`,
+      ({ host, pid, since, seen_at, state }) =>
+        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${freshText(seen_at, aheadMs)}`,
     ),
   ];
 }

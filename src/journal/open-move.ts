@@ -41,7 +41,7 @@ export async function openMove(
   const store = sharedStoreOf(settings);
   if (store === undefined) {
     throw new UsageError('store.shared is not set: there is no shared store to copy to or from', {
-      advice: 'Set the address of the database in the config file, as docs/fleet.md shows.',
+      advice: 'Set the address of the database in the config file, as docs/worker.md shows.',
     });
   }
   const { journal } = settings.store;

@@ -27,8 +27,7 @@ const commonTables: readonly string[] = [
   host text COLLATE "C" NOT NULL,
   pid bigint NOT NULL,
   since text COLLATE "C" NOT NULL,
-  seen timestamptz NOT NULL,
-  mirror text COLLATE "C" NOT NULL
+  seen timestamptz NOT NULL
 )`,
   // The last transaction of each connection, to find out whether it was committed if the response was lost.
   `CREATE TABLE IF NOT EXISTS store_commits (

@@ -1,4 +1,4 @@
-/** One limit for all machines that use one key: a row in the shared store says when the next request may go (docs/fleet.md). */
+/** One limit for all machines that use one key: a row in the shared store says when the next request may go (docs/worker.md). */
 import type { Log } from '../model/log.ts';
 import { minuteMs, secondMs, unlessAborted } from '../model/time.ts';
 import type { SharedDatabase } from './postgres.ts';

@@ -41,15 +41,15 @@ test.skipIf(!tellsSizes)(
     expect(late?.descriptors).toBe(early?.descriptors);
     // The worker did work: each complete run has pinged, and each problem was sent when it began and ended.
     expect(receiver.taken.filter(({ path }) => path === '/ping').length).toBeGreaterThan(190);
-    expect(receiver.told().filter((each) => each.endsWith('job_partial:sync'))).toEqual([
-      'job_partial:sync',
-      'over job_partial:sync',
-      'job_partial:sync',
-      'over job_partial:sync',
-      'job_partial:sync',
-      'over job_partial:sync',
-      'job_partial:sync',
-      'over job_partial:sync',
+    expect(receiver.told().filter((each) => each.endsWith('job_failed:sync'))).toEqual([
+      'job_failed:sync',
+      'over job_failed:sync',
+      'job_failed:sync',
+      'over job_failed:sync',
+      'job_failed:sync',
+      'over job_failed:sync',
+      'job_failed:sync',
+      'over job_failed:sync',
     ]);
   },
 );

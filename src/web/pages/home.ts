@@ -175,7 +175,6 @@ function fleetTag(fleet: WorkerStatus['fleet']): Html {
         ['Machine', ({ host, pid }) => `${host}, process ${pid}`],
         ['Since', ({ since }) => timeTag(since)],
         ['Seen', ({ seen_at }) => timeTag(seen_at)],
-        ['Its mirror', ({ mirror }) => mirror],
       ],
       fleet,
     )}`;

@@ -3,7 +3,6 @@ import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { Problem } from '../problems.ts';
 import type { JobEnd } from '../run-job.ts';
-import type { MirrorState } from '../fleet.ts';
 
 /**
  * How a run ended, or why there was none. `complete`, `partial`, `locked`: with exit code 0, 5, 7. `failed`: with any other.
@@ -83,6 +82,4 @@ export interface FleetMember {
   readonly since: Timestamp;
   readonly seen_at: Timestamp;
   readonly state: 'works' | 'waits' | 'gone';
-  /** The mirror of its machine, compared with the published one. */
-  readonly mirror: MirrorState;
 }

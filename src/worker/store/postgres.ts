@@ -91,20 +91,16 @@ export async function openMembership(store: SharedStore, worker: string, clock: 
   return {
     leaseMs,
     clock: database.clockFor(clock),
-    heartbeat: async (mirror) => {
-      const [found] = await query<{ free_for: number | null; taken: boolean; better: boolean }>(
+    heartbeat: async () => {
+      const [found] = await query<{ is_free: boolean }>(
         `with me as (insert into ${schema}.store_workers as w
-           values ($1, $2, $3, to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), clock_timestamp(), $4)
-           on conflict (worker) do update set seen = excluded.seen, mirror = excluded.mirror)
-         select (extract(epoch from clock_timestamp() - l.until) * 1000)::float8 as free_for,
-           coalesce(l.until > clock_timestamp(), false) as taken,
-           exists (select from ${schema}.store_workers where worker <> $1 and mirror = 'current'
-             and seen > clock_timestamp() - interval '${leaseMs / 3} milliseconds') as better
-         from (select) as one left join ${schema}.store_leases as l on l.name = '${schedulerLock}'`,
-        [worker, hostname(), process.pid, mirror],
+           values ($1, $2, $3, to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), clock_timestamp())
+           on conflict (worker) do update set seen = excluded.seen)
+         select not exists (select from ${schema}.store_leases
+           where name = '${schedulerLock}' and until > clock_timestamp()) as is_free`,
+        [worker, hostname(), process.pid],
       );
-      if (found === undefined) throw new Error('the heartbeat returned no row');
-      return { freeForMs: found.taken ? undefined : (found.free_for ?? Infinity), isBetterWaiting: found.better };
+      return found?.is_free === true;
     },
     head: () => sharedHead(database),
     hasStep: (step) => sharedHasStep(database, step),
@@ -126,7 +122,7 @@ async function fleetIn({
   leaseMs = defaultLeaseMs,
 }: Pick<SharedDatabase, 'query' | 'schema' | 'leaseMs'>): Promise<FleetMember[]> {
   return query<FleetMember>(
-    `select w.worker, w.host, w.pid, w.since, w.mirror,
+    `select w.worker, w.host, w.pid, w.since,
        to_char(w.seen at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as seen_at,
        case when l.run is not null then 'works' when w.seen < clock_timestamp() - interval '${leaseMs} milliseconds' then 'gone'
          else 'waits' end as state

@@ -173,7 +173,7 @@ describe('an export', () => {
 });
 
 describe('an export of a large table', () => {
-  const count = 25_000;
+  const count = 12_000;
 
   function largeMirror(): string {
     return mirrorFile((database) => {
@@ -181,22 +181,20 @@ describe('an export of a large table', () => {
       // Gaps, negative and huge ids, and rows of very different lengths.
       database.exec(`DELETE FROM users WHERE id BETWEEN 3000 AND 4500 OR id % 7 = 0;
         UPDATE users SET id = -id WHERE id < 500;
-        UPDATE users SET id = id + 9000000000000000000 WHERE id > 24000;
+        UPDATE users SET id = id + 9000000000000000000 WHERE id > 11500;
         UPDATE users SET data = printf('%.*c', 20000, 'x') WHERE id BETWEEN 10000 AND 10400`);
     });
   }
 
-  test.each(exportFormats)(
-    'has the same bytes as %s by ranges as by one statement',
-    { tags: 'full' },
-    async (format) => {
-      const store = openStore(largeMirror());
+  test('has the same bytes in each format by ranges as by one statement', { tags: 'full' }, async () => {
+    const store = openStore(largeMirror());
+    for (const format of exportFormats) {
       const form = { format };
       const ranged = await bytesOf(store, request({ form }));
       const whole = await bytesOf(store, request({ form, table: { where: 'true', order: 'id' } }));
-      expect(ranged.equals(whole)).toBe(true);
-    },
-  );
+      expect(ranged.equals(whole), format).toBe(true);
+    }
+  });
 
   // proves: one-state
   test('shows a single state, whatever is committed meanwhile', { tags: 'full' }, async () => {

@@ -197,7 +197,7 @@ test('each of some random changes to a small journal is found', async () => {
 });
 
 /** In the soak: 1,000 changes to a journal of 10,000 steps. */
-const [steps, changes] = isSoak ? [10_000, 1_000] : [2_000, 200];
+const [steps, changes] = isSoak ? [10_000, 1_000] : [2_000, 80];
 test('each of many random changes to a long journal is found', { tags: ['full'], timeout: 600_000 }, async () => {
   expect(await missedOf(steps, changes)).toEqual([]);
 });

@@ -112,7 +112,7 @@ describe('the history replays', () => {
           folder.remove();
         }
       }),
-      { numRuns: isFull ? 12 : 3 },
+      { numRuns: isFull ? 6 : 3 },
     );
   }, 60_000);
 

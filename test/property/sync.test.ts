@@ -19,7 +19,7 @@ import { changes, rowsOf, ServerHistory, StepClock, textOf } from './server-hist
 import { isFull } from '../support/part.ts';
 
 const { PROPERTY_RUNS, PROPERTY_SEED, PROPERTY_SHRINK } = process.env;
-const runs = Number(PROPERTY_RUNS ?? (isFull ? 50 : 5));
+const runs = Number(PROPERTY_RUNS ?? (isFull ? 25 : 5));
 /** Every change of the code is tested with the same worlds; the soak looks for new ones. */
 const drawing = PROPERTY_SEED === undefined && PROPERTY_RUNS !== undefined ? {} : { seed: Number(PROPERTY_SEED ?? 1) };
 

@@ -1,5 +1,5 @@
 // @module-tag full
-/** Fifty more seeds in their own file, so that they run in parallel with the others. */
+/** Fifty more seeds in a file of their own, so that they run in parallel with the others. `npm run soak` has 10,000. */
 import { expect, test } from 'vitest';
 import { failedSeeds, isChosen } from './seeds.ts';
 

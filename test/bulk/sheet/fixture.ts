@@ -1,13 +1,23 @@
-/** Sheets of test/fixtures/sheets, read. */
-import { fileURLToPath } from 'node:url';
+/** Sheets of test/fixtures/sheets, made and read. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import { OperatorError } from '../../../src/model/errors.ts';
 import { readSheet, type Sheet } from '../../../src/bulk/sheet/sheet.ts';
+import { sheets } from '../../fixtures/sheets/make.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
-export const folder = fileURLToPath(new URL('../../fixtures/sheets/', import.meta.url));
+/** The path of a sheet: one that the code makes, for the running test, or one of `others/`. */
+export function fixture(name: string): string {
+  const content = sheets.get(name);
+  if (content === undefined) return join(import.meta.dirname, '../../fixtures/sheets', name);
+  const path = join(temporaryFolder(), name);
+  writeFileSync(path, content);
+  return path;
+}
 
 export const readFixture = (name: string, sheet?: string): Promise<Sheet> =>
-  readSheet(folder + name, { ...(sheet !== undefined && { sheet }), signal: new AbortController().signal });
+  readSheet(fixture(name), { ...(sheet !== undefined && { sheet }), signal: new AbortController().signal });
 
 /** Each row as its number and texts. */
 export const grid = (sheet: Sheet): (string | number)[][] =>

@@ -10,7 +10,7 @@ import { describe, expect, test } from 'vitest';
 import { credit, header, partsOf, row, text, workbookOf, worksheet } from '../../fixtures/sheets/make/workbook.ts';
 import { zipOf } from '../../fixtures/sheets/make/zip.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
-import { folder } from './fixture.ts';
+import { fixture } from './fixture.ts';
 import { sample } from '../../support/part.ts';
 
 const program = fileURLToPath(new URL('read-apart.ts', import.meta.url));
@@ -48,7 +48,7 @@ describe('A file is read or refused in bounded memory if it', () => {
       1,
     ),
   )('is %s', async (name, reason) => {
-    const { outcome, megabytes } = await readApart(folder + name);
+    const { outcome, megabytes } = await readApart(fixture(name));
     expect(outcome).toContain(reason);
     expect(megabytes).toBeLessThan(250);
   });

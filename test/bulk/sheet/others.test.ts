@@ -1,7 +1,7 @@
 /** Files of other programs, and a comparison with another reader. */
 import { readSheet as judge } from 'read-excel-file/node';
 import { expect, test } from 'vitest';
-import { column, folder, grid, readFixture } from './fixture.ts';
+import { column, fixture, grid, readFixture } from './fixture.ts';
 
 test('A workbook of LibreOffice is read, with its percentages, dates, errors and truth values', async () => {
   const sheet = await readFixture('others/libreoffice.xlsx');
@@ -47,7 +47,7 @@ test.each(['plain', 'blank-rows', 'days-from-1904', 'truth-values', 'amounts-as-
   'Another reader finds the same cells: %s',
   async (name) => {
     const sheet = await readFixture(`${name}.xlsx`);
-    const judged = await judge(`${folder}${name}.xlsx`, { parseNumber: String, trim: false });
+    const judged = await judge(fixture(`${name}.xlsx`), { parseNumber: String, trim: false });
     const textOf = (cell: unknown): string => {
       if (typeof cell === 'string') return cell.trim();
       if (!(cell instanceof Date)) return cell === null ? '' : JSON.stringify(cell);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readSheet } from '../../../src/bulk/sheet/sheet.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
-import { folder, readFixture, refusalOf } from './fixture.ts';
+import { fixture, readFixture, refusalOf } from './fixture.ts';
 
 const signal = new AbortController().signal;
 
@@ -89,7 +89,7 @@ describe('A file is refused, with its name and the reason, if it', () => {
 
   test('was saved by LibreOffice as .xls and renamed', async () => {
     const renamed = join(temporaryFolder(), 'credits.xlsx');
-    copyFileSync(`${folder}others/libreoffice.xls`, renamed);
+    copyFileSync(fixture('others/libreoffice.xls'), renamed);
     const { message, advice } = await refusalOf(readSheet(renamed, { signal }));
     expect(message).toContain('it is in the format of Excel before 2007 (.xls)');
     expect(advice).toBe('Save it as .xlsx.');
@@ -100,7 +100,7 @@ test('Reading stops when it is told to, with the reason given', async () => {
   const reason = new Error('stopped');
   for (const name of ['plain.csv', 'plain.jsonl', 'plain.xlsx']) {
     const stop = new AbortController();
-    const reading = readSheet(folder + name, { signal: stop.signal });
+    const reading = readSheet(fixture(name), { signal: stop.signal });
     stop.abort(reason);
     await expect(reading).rejects.toBe(reason);
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readSheet } from '../../../src/bulk/sheet/sheet.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
-import { column, folder, grid, readFixture, refusalOf } from './fixture.ts';
+import { column, fixture, grid, readFixture, refusalOf } from './fixture.ts';
 
 const plain = [
   [2, '1', 'add', '5.00'],
@@ -14,7 +14,7 @@ const plain = [
 describe('A text file', () => {
   test('is read with its hash, its size and its delimiter', async () => {
     const sheet = await readFixture('plain.csv');
-    const bytes = readFileSync(`${folder}plain.csv`);
+    const bytes = readFileSync(fixture('plain.csv'));
     expect(grid(sheet)).toEqual(plain);
     expect(sheet).toMatchObject({
       format: 'csv',

@@ -17,7 +17,7 @@ import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import { mirroredFolder } from './mirror.ts';
 import { newAccount, operator } from './people.ts';
 
-export const sessionCookie = '__Host-admin-mirror';
+const sessionCookie = '__Host-admin-mirror';
 
 interface ConsoleTry {
   readonly sandbox?: SandboxOptions;

@@ -21,7 +21,7 @@ export function textOf(path: string): string {
   return readFileSync(join(projectFolder, path), 'utf8');
 }
 
-export interface Block {
+interface Block {
   /** The word after the opening fence; empty if there is none. */
   readonly language: string;
   /** The line number of the first line of the text, counted from 1. */

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { listening } from './listening.ts';
 
 /** The response to a write. */
-export type EchoManner = 'accepts' | 'refuses' | 'fails' | 'fails with a web page' | 'cuts the answer';
+type EchoManner = 'accepts' | 'refuses' | 'fails' | 'fails with a web page' | 'cuts the answer';
 
 export const echoManners: readonly EchoManner[] = [
   'accepts',

@@ -7,7 +7,7 @@ import { writeDurableFile } from '../../src/store/files/durable-file.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-export interface ExportedFile {
+interface ExportedFile {
   readonly path: string;
   readonly rows: number;
   readonly warnings: readonly string[];

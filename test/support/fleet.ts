@@ -8,7 +8,7 @@ import { startCli } from './cli.ts';
 import type { TestDatabase } from './postgres.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-export interface LogLine {
+interface LogLine {
   readonly msg: string;
   readonly profile?: string;
   readonly job?: string;

@@ -31,7 +31,7 @@ export interface Night {
   readonly stop: () => Promise<void>;
 }
 
-export interface NightOptions {
+interface NightOptions {
   readonly from: string;
   readonly jobs: readonly Job[];
   readonly file?: string;

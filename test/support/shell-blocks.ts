@@ -83,7 +83,7 @@ function scriptOf(commands: readonly ShellCommand[]): string {
   return ['set -o pipefail', ...steps].join('\n');
 }
 
-export interface ShellResult {
+interface ShellResult {
   /** The places of the commands that ended as expected. */
   readonly ran: readonly string[];
   /** Everything that was printed. */

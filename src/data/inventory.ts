@@ -121,13 +121,11 @@ function section(tables: readonly InventoryTable[]): string {
   const others = tables.slice(1).map(({ name }) => `\`${name}\``);
   return `### ${first.name}
 
-A ${kind}${in_file === false ? ', not in this file' : ''}. ${summary}
+A ${kind}${in_file === false ? ', not in this file' : ''}. ${summary} Example: \`${example}\`
 ${others.length === 0 ? '' : `\nAlike: ${others.join(', ')}.\n`}
 | column | type | null | source | meaning |
 | --- | --- | --- | --- | --- |
 ${columns.map(line).join('\n')}
-
-Example: \`${example}\`
 `;
 }
 

@@ -41,7 +41,7 @@ export function commandsDocument(program: Command): string {
   const codes = Object.entries(exitCodes).map(([code, meaning]) => `| ${code} | ${meaning} |\n`);
   const groups = Map.groupBy(program.createHelp().visibleCommands(program), (each) => each.helpGroup());
   const sections = [...groups].map(
-    ([group, commands]) => `## ${group.replace(/:$/, '')}\n\n${commands.map(tableOf).join('\n')}`,
+    ([group, commands]) => `## ${group.replace(/:$/, '')}\n\n${table('command', commands.flatMap(rowsOf))}`,
   );
   const everywhere = `## Options of every command\n\n${table('option', optionsOf(program))}\n`;
   return `${head}${codes.join('')}${middle}${everywhere}${sections.join('\n')}`;
@@ -50,14 +50,13 @@ export function commandsDocument(program: Command): string {
 type Row = readonly [string, string];
 
 /** A command, and its subcommands below it, each followed by its arguments and options. */
-function tableOf(command: Command): string {
+function rowsOf(command: Command): Row[] {
   const parts = [command, ...command.commands.filter((each) => each.name() !== 'help')];
-  const rowsOf = (each: Command): Row[] => {
+  return parts.flatMap((each): Row[] => {
     const path = each === command ? each.name() : `${command.name()} ${each.name()}`;
     const usage = each.usage().replaceAll(/\[(?:options|command)\] ?/g, '');
     return [[`**\`${`${path} ${usage}`.trim()}\`**`, each.description()], ...argumentsOf(each), ...optionsOf(each)];
-  };
-  return table('command', parts.flatMap(rowsOf));
+  });
 }
 
 function argumentsOf(command: Command): Row[] {

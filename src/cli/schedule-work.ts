@@ -7,7 +7,7 @@ import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
-import { workInFleet } from '../worker/fleet.ts';
+import { workInFleet } from '../worker/open-fleet.ts';
 import { openHealthOfAll, type OpenWorker, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { InTurn, RunCommand, WorkerEvent, WorkerPorts } from '../worker/worker.ts';

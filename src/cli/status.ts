@@ -217,8 +217,7 @@ function serverLines({ server, resources }: MirrorStatus): string[] {
       : [`  ${name.padEnd(9)} ${capabilityWords(capabilities)} (measured ${capabilities.measured_at.slice(0, 10)})`],
   );
   if (server === null && lists.length === 0) return [];
-  const owner = server?.key_owner ? `, with a key of user ${server.key_owner}` : '';
-  return ['', `the server ${server === null ? '' : `at ${server.address}${owner}`}`.trimEnd(), ...lists];
+  return ['', `the server ${server === null ? '' : `at ${server.address}`}`.trimEnd(), ...lists];
 }
 
 const driftWords: Readonly<Record<string, string>> = {

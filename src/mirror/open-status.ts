@@ -8,7 +8,7 @@ import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-type
 import { syncLock } from './store/bookkeeping.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
-import { knownServer } from './server-check.ts';
+import { knownAddress } from './server-check.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
@@ -103,12 +103,12 @@ const shownDrift = 1_000;
 function mirrorStatus(store: MirrorStore) {
   const lines = resourceNames.map((name) => [name, resourceStatus(store, name)] as const);
   const resources = Object.fromEntries(lines) as Record<ResourceName, ReturnType<typeof resourceStatus>>;
-  const known = knownServer(store);
+  const address = knownAddress(store);
   return {
     fresh_as_of: earliest(Object.values(resources).map(({ fresh_as_of }) => fresh_as_of)),
     running: store.lockOwner(syncLock) ?? null,
-    /** Null before the first contact. The owner of the key is null if the server does not say. */
-    server: known === null ? null : { address: known.address, key_owner: known.owner?.id ?? null },
+    /** Null before the first contact. */
+    server: address === null ? null : { address },
     resources,
     /** How records differed from the API's reference: unknown or missing fields, values of another type. */
     drift: store.events(shownDrift, driftKinds),

@@ -11,7 +11,7 @@ import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
 import { type Answers, brakeOn, provenGone, suspectsToAsk, type Suspicion, whyLeft } from './deletions.ts';
 import { ContradictionError } from './failures.ts';
 import { idsOn, type MirrorPage } from './page.ts';
-import type { Look } from './server-contact.ts';
+import type { Look } from './look.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 /** A control record is requested after this many suspects, or after this time. */

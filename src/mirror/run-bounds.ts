@@ -76,7 +76,7 @@ export class Allowance {
   }
 
   /** Counts one request. Throws a SpentError if none is left. */
-  take(resource: ResourceName | null): void {
+  take(resource: ResourceName): void {
     if (this.mayRetry(resource)) return;
     throw new SpentError(
       `this run has sent the ${this.#sent} requests that it may send, and leaves the rest to the next`,
@@ -87,9 +87,9 @@ export class Allowance {
   }
 
   /** Counts one more request, if any is left, and returns whether one was. */
-  mayRetry(resource: ResourceName | null): boolean {
-    const share = resource === null ? undefined : this.#shareOf(resource);
-    if (share !== undefined && share.left >= 1) share.used += 1;
+  mayRetry(resource: ResourceName): boolean {
+    const share = this.#shareOf(resource);
+    if (share.left >= 1) share.used += 1;
     else if (this.#common >= 1) this.#common -= 1;
     else return false;
     this.#sent += 1;

@@ -5,32 +5,15 @@ import { shortLine } from '../model/text.ts';
 import { isSameTime, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { jsonText } from '../store/cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
-import { forgetProfile, forgetReading } from './profile.ts';
+import { forgetProfile, forgetReading, storedProfile } from './profile.ts';
+import type { Source } from './source.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import type { Owner, ServerContact } from './server-contact.ts';
-
-/** The stored identity of the server, without any credential. */
-export interface KnownServer {
-  readonly address: string;
-  readonly key_mark: string;
-  /** Null if the server did not say whose key it is. */
-  readonly owner: Pick<Owner, 'id' | 'marks'> | null;
-}
 
 const serverName = 'server';
 
-/** Reads the server that the mirror was read from; null before the first contact. */
-export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer | null {
-  return (store.capability(serverName, '')?.value as KnownServer | undefined) ?? null;
-}
-
-function recordServer(
-  store: Pick<MirrorStore, 'recordCapability'>,
-  { address, keyMark }: Pick<ServerContact, 'address' | 'keyMark'>,
-  owner: KnownServer['owner'],
-): void {
-  const kept = owner === null ? null : { id: owner.id, marks: owner.marks };
-  store.recordCapability(serverName, '', { address, key_mark: keyMark, owner: kept } satisfies KnownServer);
+/** Reads the address of the server that the mirror was read from; null before the first contact. */
+export function knownAddress(store: Pick<MirrorStore, 'capability'>): string | null {
+  return (store.capability(serverName, '')?.value as string | undefined) ?? null;
 }
 
 /** The run is refused: it would turn the mirror into one of another server, or of an older state of this one. */
@@ -39,7 +22,7 @@ export class OtherServerError extends UsageError {
 }
 
 interface ServerCheckPorts {
-  readonly contact: ServerContact;
+  readonly source: Pick<Source, 'address' | 'look' | 'total'>;
   readonly store: Pick<
     MirrorStore,
     'capability' | 'recordCapability' | 'forgetCapability' | 'windows' | 'resetWindows' | 'knownRecords' | 'recordEvent'
@@ -49,154 +32,59 @@ interface ServerCheckPorts {
 }
 
 /**
- * Checks the server and records it. Throws an OtherServerError if it may be another one, or an older state of the same, unless
- * that is `accepted`: then nothing that was read before counts. Throws as well if the server cannot be reached.
+ * Checks the server and records its address. Throws an OtherServerError if it may be another one, or an older state of the same,
+ * unless that is `accepted`: then nothing that was read before counts. Throws as well if the server cannot be reached.
  */
 export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
-  const { contact, store, signal } = ports;
-  const { address, keyMark } = contact;
-  const known = knownServer(store);
-  const isSameAddress = known?.address === address && known.key_mark === keyMark;
-  const owner = isSameAddress ? null : await contact.owner(signal);
-  const newest = knownRecordsOf(ports, 'newest', knownRecordCount);
-  // An empty mirror has nothing to lose, whatever server it meets.
-  const { remains, redated } = newest.length === 0 ? { remains: 'unclear' as const } : await remainsOf(ports, newest);
-  const found = newest.length === 0 ? [] : objections({ known, address, owner, remains, redated });
-  // If a server at the same address shows nothing at all, it may be down for a while. It counts as the same, and removes no row.
-  const isBlank = found.length > 0 && isSameAddress && remains === 'gone' && (await contact.showsNothing(signal));
-  const reasons = isBlank ? [] : found;
-  if (reasons.length > 0) {
-    if (!accepted) throw refusal(address, reasons);
-    noteEvent(ports, 'server_accepted', reasons.join('; '));
+  const { source, store, run } = ports;
+  const { address } = source;
+  const known = knownAddress(store);
+  const isMoved = known !== null && known !== address;
+  const noteEvent = (kind: string, detail: string): void =>
+    store.recordEvent(run, { resource: null, kind, subject: address, detail });
+  const objection = await objectionTo(ports, isMoved ? known : null);
+  if (objection !== null) {
+    if (!accepted) throw refusal(address, objection);
+    noteEvent('server_accepted', objection);
     // All that was read and measured came from another server. The rows stay until a walk misses them.
     for (const resource of resourceNames) {
       forgetReading(store, resource);
       forgetProfile(store, resource);
     }
-  } else if (known !== null && known.address !== address) {
-    noteEvent(ports, 'server_moved', `it stood at ${known.address}, and has the same records and owner of the key`);
+  } else if (isMoved) {
+    noteEvent('server_moved', `it stood at ${known}, and has the same records`);
   }
-  if (!isSameAddress) recordServer(store, contact, owner ?? (reasons.length > 0 ? null : (known?.owner ?? null)));
+  if (known !== address) store.recordCapability(serverName, '', address);
 }
 
-function noteEvent({ store, run, contact }: ServerCheckPorts, kind: string, detail: string): void {
-  store.recordEvent(run, { resource: null, kind, subject: contact.address, detail });
+/** A mirror with fewer records cannot tell another server from deletions. */
+const knownRecordCount = 8;
+
+/**
+ * Returns why this may be another server than the mirror's, in words that follow "the server …"; null if it is the same.
+ * @param before its address until now, if it has another one
+ */
+async function objectionTo(ports: ServerCheckPorts, before: string | null): Promise<string | null> {
+  const newest = resourceNames.flatMap((resource) =>
+    ports.store.knownRecords(resource, 'newest', knownRecordCount).map((each) => ({ ...each, resource })),
+  );
+  // An empty mirror has nothing to lose, whatever server it meets.
+  if (newest.length === 0) return null;
+  const { remains, redated } = await remainsOf(ports, newest);
+  if (remains === 'gone') {
+    // A server that shows nothing at all may be down for a while. It counts as the same, and removes no row.
+    if (before === null && (await showsNothing(ports))) return null;
+    const example = redated === undefined ? '' : `, or writes their times in another way (${redated})`;
+    return `has none of the newest records that the mirror knows, as another server or an old backup${example}`;
+  }
+  if (remains === 'kept' || before === null) return null;
+  return `stood at ${before} before, and nothing shows that it is the same`;
 }
 
 type KnownRecord = StoredKnownRecord & { readonly resource: ResourceName };
 
-function knownRecordsOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest', count: number): KnownRecord[] {
-  return resourceNames.flatMap((resource) =>
-    store.knownRecords(resource, order, count).map((knownRecord) => ({ ...knownRecord, resource })),
-  );
-}
-
-/** Requests some of the newest records, the newest first, until one is there. If none is, requests the oldest. */
-async function remainsOf(
-  ports: ServerCheckPorts,
-  newest: readonly KnownRecord[],
-): Promise<Pick<Evidence, 'remains' | 'redated'>> {
-  const sights: Sight[] = [];
-  let redated: string | undefined;
-  for (const knownRecord of probesOf(newest)) {
-    // One after another: usually the first is there.
-    const { sight, createdAt } = await sightOf(ports, knownRecord);
-    // A resource whose records cannot be requested one by one proves nothing, so the others must.
-    if (sight === 'unknown') {
-      const others = newest.filter(({ resource }) => resource !== knownRecord.resource);
-      return remainsOf(ports, others);
-    }
-    sights.push(sight);
-    if (sight === 'same') break;
-    if (sight === 'other') {
-      const { resource, id } = knownRecord;
-      redated ??= `created_at of ${resource} ${id} is ${shortLine(jsonText(createdAt ?? null))}, not ${knownRecord.createdAt}`;
-    }
-  }
-  const [oldest] = knownRecordsOf(ports, 'oldest', 1)
-    .filter(({ resource }) => newest.some((each) => each.resource === resource))
-    .sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
-  const asksOldest = sights.length > 0 && !sights.includes('same') && oldest !== undefined;
-  const oldestSight = asksOldest ? (await sightOf(ports, oldest)).sight : 'unknown';
-  return { remains: remainsFrom(sights, newest.length, oldestSight), redated };
-}
-
-async function sightOf(
-  { contact, signal }: ServerCheckPorts,
-  knownRecord: KnownRecord,
-): Promise<{ readonly sight: Sight; readonly createdAt?: unknown }> {
-  const look = await contact.look(knownRecord.resource, knownRecord.id, signal);
-  if (look.kind !== 'found') return { sight: look.kind };
-  const { createdAt } = look;
-  return { sight: isSameTime(createdAt, knownRecord.createdAt) ? 'same' : 'other', createdAt };
-}
-
-function refusal(address: string, reasons: readonly string[]): OtherServerError {
-  return new OtherServerError(
-    `is ${address} still the server that the mirror was read from? It ${reasons.join(', and it ')}`,
-    {
-      advice:
-        'Nothing was changed. If it is not, check the base address and the key, or name another mirror file with --db. ' +
-        'If it is, or if the mirror should become a mirror of this server, add --accept-new-server. Rows that this server ' +
-        'does not have are then removed; many of them only with --allow-deletions.',
-    },
-  );
-}
-
-/** What the server still has of the records that the mirror knows. */
-type Remains =
-  /** One of the newest is there, with the same creation time. */
-  | 'kept'
-  /** The oldest is there, but none of the newest: the state of an earlier day. */
-  | 'restored'
-  /** Neither the newest nor the oldest is there. */
-  | 'gone'
-  /** The mirror has too few records, or the server shows no single records. */
-  | 'unclear';
-
-interface Evidence {
-  /** Null on the first contact. */
-  readonly known: KnownServer | null;
-  readonly address: string;
-  /** Null if it is not known, or was not requested because address and key are the same. */
-  readonly owner: Owner | null;
-  readonly remains: Remains;
-  /** Says which known record has another creation time, or one that cannot be read. */
-  readonly redated?: string | undefined;
-}
-
-/**
- * Returns why this may be another server than the mirror's, each in words that follow "the server …". Another address with the
- * same records and key owner is no reason, nor is another key of the same user, nor a deleted record.
- */
-export function objections({ known, address, owner, remains, redated }: Evidence): string[] {
-  const reasons: string[] = [];
-  if (known?.owner && owner !== null && !isSameOwner(known.owner, owner)) {
-    const name = owner.name === null ? '' : ` (${owner.name})`;
-    reasons.push(`says that the key belongs to user ${owner.id}${name}, and it belonged to user ${known.owner.id}`);
-  }
-  if (remains === 'restored') reasons.push('has lost the newest records that the mirror knows, as after an old backup');
-  if (remains === 'gone') {
-    const example = redated === undefined ? '' : `, or writes their times in another way (${redated})`;
-    reasons.push(`has other records than those that the mirror knows${example}`);
-  }
-  if (known !== null && known.address !== address && remains === 'unclear') {
-    reasons.push(`stood at ${known.address} before, and nothing shows that it is the same`);
-  }
-  return reasons;
-}
-
-/** Whether it is the same user. One with another name or email is the same; one that shares only the id is not. */
-export function isSameOwner(known: Pick<Owner, 'id' | 'marks'>, now: Pick<Owner, 'id' | 'marks'>): boolean {
-  if (known.id !== now.id) return false;
-  const shared = Object.keys(known.marks).filter((field) => now.marks[field] !== undefined);
-  return shared.length === 0 || shared.some((field) => known.marks[field] === now.marks[field]);
-}
-
 /** Which of the newest records of all resources are requested, one after another, until one is found. */
 const probePlaces = [1, 2, 4, 8];
-/** A mirror with fewer records cannot tell a restored backup from deletions. */
-const knownRecordCount = 8;
 
 /** Returns the known records to request, in order. */
 export function probesOf<L extends { readonly createdAt: string }>(knownRecords: readonly L[]): L[] {
@@ -204,18 +92,50 @@ export function probesOf<L extends { readonly createdAt: string }>(knownRecords:
   return probePlaces.flatMap((place) => newest[place - 1] ?? []);
 }
 
-/** How the server shows a known record: the same, created at another time, not there, or not known. */
-type Sight = 'same' | 'other' | 'absent' | 'unknown';
+/** What the server still has of the known records: one of the newest, none, or too few are known to say. */
+type Remains = 'kept' | 'gone' | 'unclear';
 
-/**
- * @param newest how the requested ones were seen
- * @param count how many known records there are
- * @param oldest how that one was seen
- */
-export function remainsFrom(newest: readonly Sight[], count: number, oldest: Sight): Remains {
-  if (newest.includes('same')) return 'kept';
-  if (count >= knownRecordCount) return oldest === 'same' ? 'restored' : 'gone';
-  return newest.includes('other') ? 'gone' : 'unclear';
+/** Requests some of the newest records, the newest first, until one is there. */
+async function remainsOf(
+  ports: ServerCheckPorts,
+  newest: readonly KnownRecord[],
+): Promise<{ readonly remains: Remains; readonly redated?: string | undefined }> {
+  let redated: string | undefined;
+  for (const { resource, id, createdAt } of probesOf(newest)) {
+    // One after another: usually the first is there.
+    const found = await ports.source.look(resource, id, ports.signal);
+    // A resource whose records cannot be requested one by one proves nothing, so the others must.
+    if (found.kind === 'unknown') {
+      return remainsOf(
+        ports,
+        newest.filter((each) => each.resource !== resource),
+      );
+    }
+    if (found.kind === 'absent') continue;
+    if (isSameTime(found.createdAt, createdAt)) return { remains: 'kept' };
+    redated ??= `created_at of ${resource} ${id} is ${shortLine(jsonText(found.createdAt ?? null))}, not ${createdAt}`;
+  }
+  // So few may all have been deleted. But an id is never given to two records.
+  const isGone = newest.length >= knownRecordCount || redated !== undefined;
+  return { remains: isGone ? 'gone' : 'unclear', redated };
+}
+
+/** Whether all lists that were read before are empty, as while a server is being set up anew. */
+async function showsNothing({ source, store, signal }: ServerCheckPorts): Promise<boolean> {
+  for (const resource of resourceNames) {
+    const profile = storedProfile(store, resource)?.profile;
+    if (profile !== undefined && (await source.total(resource, null, profile, signal)) > 0) return false;
+  }
+  return true;
+}
+
+function refusal(address: string, objection: string): OtherServerError {
+  return new OtherServerError(`is ${address} still the server that the mirror was read from? It ${objection}`, {
+    advice:
+      'Nothing was changed. If it is not, check the base address and the key, or name another mirror file with --db. ' +
+      'If it is, or if the mirror should become a mirror of this server, add --accept-new-server. Rows that this server ' +
+      'does not have are then removed; many of them only with --allow-deletions.',
+  });
 }
 
 /** `Date` headers have whole seconds, and responses take some time. */

@@ -14,7 +14,7 @@ import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPa
 import { farDay, measureProfile } from './measure.ts';
 import type { Profile } from './profile.ts';
 import type { RequestGate } from './run-bounds.ts';
-import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
+import { type Look, lookAtRecord } from './look.ts';
 import { type Extent, requestedRange, strayIn } from './windows.ts';
 
 interface PageRequest {
@@ -27,8 +27,8 @@ interface PageRequest {
 
 /** One server. All functions throw what the client throws. */
 export interface Source {
-  /** The server itself rather than its lists. These requests count for no resource. */
-  readonly contact: ServerContact;
+  /** The base address, without the key or any other credential. */
+  readonly address: string;
   /** Returns the same source with a gate that each request must pass. */
   within(gate: RequestGate): Source;
   /** By how much the server's clock was ahead of this machine's at the last page, negative if behind; 0 if it sends no time. */
@@ -72,6 +72,8 @@ export function apiSource(client: Client, pageSize: number, clock: Clock): Sourc
   return sourceOver({ client, pageSize, clock, shared: { requested: new Map(), aheadMs: 0 } });
 }
 
+type RequestedClient = Pick<Client, 'list' | 'listAs' | 'getUser' | 'address' | 'maxBodyBytes'>;
+
 interface SourceParts {
   readonly client: RequestedClient;
   readonly pageSize: number;
@@ -80,31 +82,26 @@ interface SourceParts {
   readonly shared: { readonly requested: Map<ResourceName, number>; aheadMs: number };
 }
 
-/** Returns the client with a gate that each request must pass. @param whose the resource that a request counts for, if any */
-function gated(
-  client: RequestedClient,
-  gate: RequestGate | undefined,
-  whose: (resource: ResourceName) => ResourceName | null,
-): RequestedClient {
+/** Returns the client with a gate that each request must pass. */
+function gated(client: RequestedClient, gate: RequestGate | undefined): RequestedClient {
   if (gate === undefined) return client;
-  const pass = (resource: ResourceName | null): Patience => {
+  const pass = (resource: ResourceName): Patience => {
     gate.take(resource);
     return { mayRetry: () => gate.mayRetry(resource) };
   };
   return {
     ...client,
     list: async (resource, options, signal, patience) =>
-      client.list(resource, options, signal, { ...patience, ...pass(whose(resource)) }),
+      client.list(resource, options, signal, { ...patience, ...pass(resource) }),
     listAs: async (resource, options, parse, signal, patience) =>
-      client.listAs(resource, options, parse, signal, { ...patience, ...pass(whose(resource)) }),
-    getUser: async (user, relations, signal) => client.getUser(user, relations, signal, pass(whose('users'))),
-    auth: async (signal, patience) => client.auth(signal, { ...patience, ...pass(null) }),
+      client.listAs(resource, options, parse, signal, { ...patience, ...pass(resource) }),
+    getUser: async (user, relations, signal) => client.getUser(user, relations, signal, pass('users')),
   };
 }
 
 function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   const { client, pageSize, clock, shared } = parts;
-  const resources = gated(client, gate, (resource) => resource);
+  const resources = gated(client, gate);
   /** Source that have counted some record. */
   const counted = new Set<ResourceName>();
   /** Records that lists showed while they were measured. */
@@ -164,7 +161,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   }
 
   return {
-    contact: apiContact(gated(client, gate, () => null)),
+    address: client.address,
     within: (given) => sourceOver(parts, given),
     serverAheadMs: () => shared.aheadMs,
     requests: (resource) => shared.requested.get(resource) ?? 0,
@@ -258,11 +255,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       const { records } = await list(resource, { ...query, paginate: Math.min(profile.pageSize, 10) }, signal);
       return records.map(recordKey).filter((id) => id !== undefined);
     },
-    look: (resource, id, signal) =>
-      lookAtRecord({ list, getUser }, resource, id, signal).catch((error: unknown): Look => {
-        if (isPageFailure(error)) return { kind: 'unknown' };
-        throw error;
-      }),
+    look: (resource, id, signal) => lookAtRecord({ list, getUser }, resource, id, signal),
   };
 }
 

@@ -268,7 +268,7 @@ export class WindowVisitor {
     if (ageMs === 0 || this.#hasReportedStale) return;
     this.#hasReportedStale = true;
     const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, against the request`;
-    store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });
+    store.recordEvent(run, { resource, kind: 'stale_page', subject: source.address, detail });
   }
 
   #conclude(window: Window, writer: WalkWriter, walk: Walk, verdict: Verdict): void {

@@ -87,7 +87,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
 async function meetServer(ports: RunPorts, { acceptNewServer = false }: SyncRequest): Promise<OperatorError | null> {
   const { source, store, run, signal } = ports;
   try {
-    await checkServer({ contact: source.contact, store, run, signal }, acceptNewServer);
+    await checkServer({ source, store, run, signal }, acceptNewServer);
     return null;
   } catch (error) {
     if (error instanceof OtherServerError || !(error instanceof OperatorError)) throw error;

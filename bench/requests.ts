@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '../src/api/operations.ts';
 import type { ApiRecord } from '../src/api/body.ts';
-import type { Page } from '../src/api/lists.ts';
+import type { Page } from '../src/api/body.ts';
 import { NotFound } from '../src/api/errors.ts';
 import { apiSource } from '../src/mirror/source.ts';
 import { runSync, type SyncRequest } from '../src/mirror/sync.ts';

@@ -14,7 +14,7 @@ export type {
 export type { Patience } from './api/retry.ts';
 export { openClient } from './api/operations.ts';
 export type { ApiRecord } from './api/body.ts';
-export type { Page } from './api/lists.ts';
+export type { Page } from './api/body.ts';
 export type { Response } from './api/errors.ts';
 export {
   KeyRefused,

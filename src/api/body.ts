@@ -1,11 +1,14 @@
 /**
  * Parses bodies without changing a number: one that a double cannot hold becomes a bigint or stays text. Says why a body is
- * none, and what the server says in it. Section "Errors" of docs/api.md.
+ * none, and what the server says in it. Turns the paginated envelope of a list into a page: only the envelope is checked, records
+ * are taken as they come. Sections "Lists" and "Errors" of docs/api.md.
  */
 import { Big } from 'big.js';
-import { isRecord } from '../model/records.ts';
+import { z } from 'zod';
+import { foreignList, isRecord } from '../model/records.ts';
+import type { ResourceName } from '../model/resources.ts';
 import { shortLine } from '../model/text.ts';
-import { headerText } from './headers.ts';
+import { headerText, type ResponseTime, whenOf } from './headers.ts';
 import type { HttpResponse } from './http.ts';
 
 /** A response as far as its body matters. */
@@ -186,4 +189,85 @@ function isTooDeep(parsed: unknown, levels = maxLevels): boolean {
     if (typeof value === 'object' && isTooDeep(value, levels - 1)) return true;
   }
   return false;
+}
+
+/** A record that makes every page fail that it is on. */
+export interface Unreadable {
+  /** Its place in the list, from 1. */
+  readonly place: number;
+  /** The error of the smallest request that failed: the request and the server's words. */
+  readonly problem: string;
+}
+
+/** The numbers of the envelope, and when it came. */
+export interface ListPage extends ResponseTime {
+  readonly page: number;
+  /** As the server says; it may be less than requested. */
+  readonly perPage: number;
+  /** Never below 1. */
+  readonly lastPage: number;
+  /** Matching records on all pages. */
+  readonly total: number;
+  /** Records of the page that not even a page of one record shows. */
+  readonly unreadable?: readonly Unreadable[];
+}
+
+export interface Page extends ListPage {
+  readonly records: readonly ApiRecord[];
+  /** The body as it came. */
+  readonly text: string;
+}
+
+const count = z.union([z.int(), z.string().regex(/^\d+$/).transform(Number)]).pipe(z.int().min(0));
+
+const envelope = z.object({
+  current_page: count,
+  per_page: count,
+  last_page: count,
+  total: count,
+  // The records are checked by hand below: a schema would take longer for a thousand of them than parsing did. A PHP array with
+  // gaps, as after a filter, comes as an object whose keys are numbers.
+  data: z.custom<object>(
+    (data) => Array.isArray(data) || (isRecord(data) && Object.keys(data).every((key) => /^\d+$/.test(key))),
+  ),
+});
+
+/**
+ * Turns the response into a page of the resource's list. Throws an UnreadableResponse if it is not an envelope, if another
+ * page came than the requested one (servers give their first page instead of one that they do not like), or if the records
+ * belong to another list.
+ */
+export function pageOf(
+  response: Pick<HttpResponse, 'body' | 'headers' | 'milliseconds'>,
+  requested: number,
+  resource: ResourceName,
+): Page {
+  const body = bodyOf(response);
+  const parsed = envelope.safeParse(body);
+  if (!parsed.success) throw notAList(body, parsed.error.issues[0]?.path.join('.') || 'its body');
+  const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
+  const data: readonly unknown[] = Object.values(parsed.data.data);
+  if (page !== requested)
+    throw new UnreadableResponse(`page ${requested} was requested and page ${page} came`, 'wrong-page');
+  if (!data.every(isRecord))
+    throw new UnreadableResponse('the response is not a list: data holds something that is not a record');
+  const foreign = foreignList(data, resource);
+  if (foreign !== undefined) throw new UnreadableResponse(foreign, 'foreign');
+  return {
+    page,
+    perPage: Math.max(1, perPage),
+    lastPage: Math.max(1, lastPage),
+    total,
+    records: data,
+    text: response.body,
+    ...whenOf(response),
+  };
+}
+
+function notAList(body: unknown, part: string): UnreadableResponse {
+  const problems = problemsIn(body);
+  if (problems.length > 0) return new UnreadableResponse('the response is not a list', 'refused', problems);
+  const keys = isRecord(body) ? shortLine(Object.keys(body).slice(0, 8).join(', ')) || 'nothing' : undefined;
+  const found = keys === undefined ? '' : `; what came has ${keys}`;
+  return new UnreadableResponse(`the response is not a list: ${part} is not as documented${found}`);
 }

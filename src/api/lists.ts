@@ -1,11 +1,8 @@
 /**
- * Lists: checks the parameters of a request against the description of the resource, writes them as a query with the names of
- * the API's reference, and turns the paginated envelope of the response into a page. Only the envelope is checked; records are
- * taken as they come. Section "Lists" of docs/api.md.
+ * Requests for lists: checks the parameters against the description of the resource, and writes them as a query with the names of
+ * the API's reference. Section "Lists" of docs/api.md.
  */
-import { z } from 'zod';
 import { suggestion, UsageError } from '../model/errors.ts';
-import { foreignList, isRecord } from '../model/records.ts';
 import {
   type DatePreset,
   datePresets,
@@ -18,11 +15,7 @@ import {
   sortDirections,
   type SortKey,
 } from '../model/resources.ts';
-import { shortLine } from '../model/text.ts';
 import { type Day, parseDay } from '../model/time.ts';
-import { type ApiRecord, bodyOf, problemsIn, UnreadableResponse } from './body.ts';
-import { type ResponseTime, whenOf } from './headers.ts';
-import type { HttpResponse } from './http.ts';
 
 export type DateFormat = 'iso' | 'dmy';
 
@@ -157,85 +150,4 @@ function listQuery({ paginate, page, include = [], filters = [], sorts = [], dat
 /** Percent-encodes everything except the comma, which the API's reference does not encode. */
 function encode(text: string): string {
   return encodeURIComponent(text).replaceAll('%2C', ',');
-}
-
-/** A record that makes every page fail that it is on. */
-export interface Unreadable {
-  /** Its place in the list, from 1. */
-  readonly place: number;
-  /** The error of the smallest request that failed: the request and the server's words. */
-  readonly problem: string;
-}
-
-/** The numbers of the envelope, and when it came. */
-export interface ListPage extends ResponseTime {
-  readonly page: number;
-  /** As the server says; it may be less than requested. */
-  readonly perPage: number;
-  /** Never below 1. */
-  readonly lastPage: number;
-  /** Matching records on all pages. */
-  readonly total: number;
-  /** Records of the page that not even a page of one record shows. */
-  readonly unreadable?: readonly Unreadable[];
-}
-
-export interface Page extends ListPage {
-  readonly records: readonly ApiRecord[];
-  /** The body as it came. */
-  readonly text: string;
-}
-
-const count = z.union([z.int(), z.string().regex(/^\d+$/).transform(Number)]).pipe(z.int().min(0));
-
-const envelope = z.object({
-  current_page: count,
-  per_page: count,
-  last_page: count,
-  total: count,
-  // The records are checked by hand below: a schema would take longer for a thousand of them than parsing did. A PHP array with
-  // gaps, as after a filter, comes as an object whose keys are numbers.
-  data: z.custom<object>(
-    (data) => Array.isArray(data) || (isRecord(data) && Object.keys(data).every((key) => /^\d+$/.test(key))),
-  ),
-});
-
-/**
- * Turns the response into a page of the resource's list. Throws an UnreadableResponse if it is not an envelope, if another
- * page came than the requested one (servers give their first page instead of one that they do not like), or if the records
- * belong to another list.
- */
-export function pageOf(
-  response: Pick<HttpResponse, 'body' | 'headers' | 'milliseconds'>,
-  requested: number,
-  resource: ResourceName,
-): Page {
-  const body = bodyOf(response);
-  const parsed = envelope.safeParse(body);
-  if (!parsed.success) throw notAList(body, parsed.error.issues[0]?.path.join('.') || 'its body');
-  const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
-  const data: readonly unknown[] = Object.values(parsed.data.data);
-  if (page !== requested)
-    throw new UnreadableResponse(`page ${requested} was requested and page ${page} came`, 'wrong-page');
-  if (!data.every(isRecord))
-    throw new UnreadableResponse('the response is not a list: data holds something that is not a record');
-  const foreign = foreignList(data, resource);
-  if (foreign !== undefined) throw new UnreadableResponse(foreign, 'foreign');
-  return {
-    page,
-    perPage: Math.max(1, perPage),
-    lastPage: Math.max(1, lastPage),
-    total,
-    records: data,
-    text: response.body,
-    ...whenOf(response),
-  };
-}
-
-function notAList(body: unknown, part: string): UnreadableResponse {
-  const problems = problemsIn(body);
-  if (problems.length > 0) return new UnreadableResponse('the response is not a list', 'refused', problems);
-  const keys = isRecord(body) ? shortLine(Object.keys(body).slice(0, 8).join(', ')) || 'nothing' : undefined;
-  const found = keys === undefined ? '' : `; what came has ${keys}`;
-  return new UnreadableResponse(`the response is not a list: ${part} is not as documented${found}`);
 }

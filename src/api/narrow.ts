@@ -8,7 +8,7 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { isPageFailure, OtherPageSize } from './errors.ts';
-import type { ListPage, Page, Unreadable } from './lists.ts';
+import type { ListPage, Page, Unreadable } from './body.ts';
 import type { Patience } from './retry.ts';
 
 /** How to read pages of a list, whatever becomes of their records. */

@@ -17,7 +17,17 @@ import {
 import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import { bodyOf, exactNumber, isHtml, parsedOrText, problemsIn, recordIn, UnreadableResponse } from './body.ts';
+import {
+  bodyOf,
+  exactNumber,
+  isHtml,
+  type Page,
+  pageOf,
+  parsedOrText,
+  problemsIn,
+  recordIn,
+  UnreadableResponse,
+} from './body.ts';
 import {
   adviceFor,
   isRedirect,
@@ -33,7 +43,7 @@ import {
 } from './errors.ts';
 import { requestedWaitOf, retryAfterOf } from './headers.ts';
 import { type HttpOptions, type HttpRequest, type HttpResponse, openHttp } from './http.ts';
-import { type ListOptions, listPath, type Page, pageOf } from './lists.ts';
+import { type ListOptions, listPath } from './lists.ts';
 import { walkPages } from './narrow.ts';
 import { type GateOptions, Gate, realSleep, type Sleep } from './rate.ts';
 import {

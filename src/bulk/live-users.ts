@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { Client } from '../api/operations.ts';
-import type { Page } from '../api/lists.ts';
+import type { Page } from '../api/body.ts';
 import { recordIn } from '../api/body.ts';
 import { KeyRefused, NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { type RequestPage, Reach, readingRecords, readPage } from '../api/narrow.ts';

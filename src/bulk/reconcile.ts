@@ -3,7 +3,7 @@
  * their transactions or user by user, whichever takes fewer requests. Section "Reconciling" of docs/architecture.md.
  */
 import type { ApiRecord } from '../api/body.ts';
-import type { Page } from '../api/lists.ts';
+import type { Page } from '../api/body.ts';
 import { Reach, describeUnreadable } from '../api/narrow.ts';
 import type { IntentState, Journal } from '../journal/port.ts';
 import { recordId } from '../model/records.ts';

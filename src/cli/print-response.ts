@@ -1,6 +1,6 @@
 /** Prints responses of the server: unchanged under `--json`, else as a table or line by line. */
 import { type ApiRecord, recordIn, parseExactly, stringifyExactly } from '../api/body.ts';
-import type { Page } from '../api/lists.ts';
+import type { Page } from '../api/body.ts';
 import type { Response } from '../api/errors.ts';
 import type { CliContext } from './context.ts';
 import { printLine, printLines, printNote } from './output.ts';

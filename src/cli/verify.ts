@@ -74,8 +74,7 @@ function linesOf(context: CliContext, report: VerifyReport): string[] {
   ];
 }
 
-function sizes({ live, server_total: total, windows, rough_windows: rough }: ResourceVerdict): string {
+function sizes({ live, server_total: total, windows }: ResourceVerdict): string {
   const server = total === null ? 'not counted on the server' : `${grouped(total)} on the server`;
-  const roughly = rough === 0 ? '' : `, ${rough} of them roughly`;
-  return `${grouped(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared${roughly}`;
+  return `${grouped(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared`;
 }

@@ -2,7 +2,7 @@
  * Judges whether the pages of a walk show a window whole (pure). Section "Judging a walk" of docs/architecture.md.
  */
 import { describeUnreadable } from '../api/narrow.ts';
-import type { Unreadable } from '../api/lists.ts';
+import type { Unreadable } from '../api/body.ts';
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import { secondMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -40,7 +40,7 @@ export class Walk {
   #perPage: number | undefined;
   #otherSize: number | undefined;
   /** The age of the oldest page when it came from a cache in front of the server, ms. */
-  #maxAgeMs = 0;
+  maxAgeMs = 0;
   /** When the server made the youngest of the pages, by this machine's clock. */
   #madeAt = -Infinity;
   /** Whether a page was older than one before it. */
@@ -90,14 +90,14 @@ export class Walk {
     // Ages are rounded down to whole seconds.
     const ageMs = reported === undefined ? 0 : reported + secondMs;
     const madeAt = receivedAt - ageMs;
-    this.#maxAgeMs = Math.max(this.#maxAgeMs, ageMs);
+    this.maxAgeMs = Math.max(this.maxAgeMs, ageMs);
     this.#isBackward ||= ageMs > 0 && madeAt < this.#madeAt - secondMs;
     this.#madeAt = Math.max(this.#madeAt, madeAt);
   }
 
   /** Every page is at least as young as this. */
   get asOf(): Timestamp {
-    return timestampOf(this.#startedAt - this.#maxAgeMs);
+    return timestampOf(this.#startedAt - this.maxAgeMs);
   }
 
   get surplus(): number {
@@ -131,9 +131,9 @@ export class Walk {
     if (this.#otherSize !== undefined) {
       return `the page size changed from ${this.#perPage} to ${this.#otherSize} while it was read`;
     }
-    const age = `a cache in front of the server gave pages up to ${this.#maxAgeMs / secondMs} s old`;
+    const age = `a cache in front of the server gave pages up to ${this.maxAgeMs / secondMs} s old`;
     if (this.#isBackward) return `${age}, older ones after newer ones`;
-    const isOlder = this.#maxAgeMs > 0 && freshAsOf !== null && this.asOf < freshAsOf;
+    const isOlder = this.maxAgeMs > 0 && freshAsOf !== null && this.asOf < freshAsOf;
     return isOlder ? `${age}, from before the last reading` : undefined;
   }
 
@@ -148,7 +148,7 @@ function isAfter(createdAt: unknown, edge: unknown): boolean {
 }
 
 /** What is known of the window before the walk. */
-interface Known {
+export interface Known {
   /** How many records its total counted that no page showed when it was last settled. */
   readonly surplus: number;
   readonly freshAsOf: Timestamp | null;

@@ -3,7 +3,8 @@
  * for the costlier case: that costs requests later, but never records. Section "The profile" of docs/architecture.md.
  */
 import type { Client } from '../api/operations.ts';
-import { type Page, type DateFormat, dateRange, type ListOptions } from '../api/lists.ts';
+import type { Page } from '../api/body.ts';
+import { type DateFormat, dateRange, type ListOptions } from '../api/lists.ts';
 import { serverAheadOf } from '../api/headers.ts';
 import { NotTheApi, OtherPageSize, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { Reach, readingRecords, readPage, type RequestPage } from '../api/narrow.ts';

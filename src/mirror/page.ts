@@ -1,8 +1,7 @@
 /** A page as the engine takes it, made from the bytes of a response: the records on it, and the rows made of some of them. */
 import { hash } from 'node:crypto';
-import { parseExactly, UnreadableResponse } from '../api/body.ts';
+import { type ListPage, type Page, pageOf, parseExactly, UnreadableResponse } from '../api/body.ts';
 import { whenOf } from '../api/headers.ts';
-import { type ListPage, type Page, pageOf } from '../api/lists.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts } from '../api/narrow.ts';
 import {
@@ -29,7 +28,7 @@ import {
 } from '../model/resources.ts';
 import { relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
-import { nullDrift, recordRows, replaced, replacedIn } from './store/page-rows.ts';
+import { nullDrift, recordRows, replaced, replacedIn } from './rows.ts';
 
 /** What to take from a page besides the ids of its records. */
 export interface PageWanted {
@@ -228,13 +227,13 @@ function servedPage(resource: ResourceName, body: Buffer): ServedPage | undefine
 
 /** Makes the page of the response as it is, if all of it is as documented and none of its records is left out. */
 function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined {
-  const { resource, relations, keptOut, isMeant } = task;
-  if (relations.length > 0 || isMeant === undefined || !isNobody(keptOut)) return undefined;
+  const { resource } = task;
+  if (!takesWhole(task)) return undefined;
   const json = response.cleanBytes();
   const served = json === undefined ? undefined : servedPage(resource, json);
   if (json === undefined || served === undefined) return undefined;
   const { envelope, ids, createdAt, drifts } = served;
-  if (!createdAt.every(isMeant)) return undefined;
+  if (!createdAt.every(task.isMeant)) return undefined;
   const { headers, milliseconds } = response;
   const {
     records: _none,
@@ -257,11 +256,8 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
 const listStart = '"data":[{"id":';
 const nextRecord = '},{"id":';
 
-/**
- * Cuts a list into the texts of its records; undefined if they do not all begin with these ids. The last one has the rest of the
- * response with it.
- */
-function textsOf(text: string, ids: readonly (RecordKey | null)[]): string[] | undefined {
+/** Cuts a list into the texts of its records, from after `{"id":` to before `}`, and what is around them; undefined if it cannot. */
+function cutList(text: string): { readonly texts: readonly string[]; readonly envelope: string } | undefined {
   const start = text.indexOf(listStart);
   if (start === -1 || text.indexOf('"data"') !== start) return undefined;
   const texts: string[] = [];
@@ -270,33 +266,17 @@ function textsOf(text: string, ids: readonly (RecordKey | null)[]): string[] | u
     texts.push(text.slice(from, next));
     from = next + nextRecord.length;
   }
-  texts.push(text.slice(from));
-  const isAligned = texts.length === ids.length && texts.every((each, at) => each.startsWith(`${String(ids[at])},`));
-  return isAligned ? texts : undefined;
+  const end = endOfRecord(text, from);
+  if (end === undefined) return undefined;
+  texts.push(text.slice(from, end));
+  return { texts, envelope: `${text.slice(0, start)}"data":[${text.slice(end + 1)}` };
 }
 
-/** Ten characters of base64 are 60 bits. */
-const hashLength = 10;
-
-function hashOf(text: string): string {
-  return hash('sha1', text, 'base64').slice(0, hashLength);
-}
-
-/** Returns the hashes of the records, one after the other; undefined if their texts cannot be told apart. */
-function hashesOf(text: string, ids: readonly (RecordKey | null)[]): string | undefined {
-  const texts = textsOf(text, ids);
-  if (texts === undefined) return undefined;
-  const [last = ''] = texts.splice(-1);
-  // The rest of the response must not make the last record look changed.
-  const end = endOfRecord(last);
-  return end === undefined ? undefined : [...texts, last.slice(0, end)].map(hashOf).join('');
-}
-
-/** Returns where the record ends whose text begins here, after its first brace; undefined if it does not. */
-function endOfRecord(text: string): number | undefined {
+/** Returns where the record ends whose text begins there, after its first brace; undefined if it does not. */
+function endOfRecord(text: string, from: number): number | undefined {
   let depth = 1;
   let isText = false;
-  for (let at = 0; at < text.length; at += 1) {
+  for (let at = from; at < text.length; at += 1) {
     const character = text[at];
     if (isText) {
       if (character === '\\') at += 1;
@@ -308,59 +288,56 @@ function endOfRecord(text: string): number | undefined {
   return undefined;
 }
 
+/** Ten characters of base64 are 60 bits. */
+const hashLength = 10;
+
+function hashOf(text: string): string {
+  return hash('sha1', text, 'base64').slice(0, hashLength);
+}
+
+/** Returns the hashes of the records, one after the other; undefined if their texts cannot be told apart. */
+function hashesOf(text: string, ids: readonly (RecordKey | null)[]): string | undefined {
+  const texts = cutList(text)?.texts;
+  const isAligned = texts?.length === ids.length && texts.every((each, at) => each.startsWith(`${String(ids[at])},`));
+  return isAligned ? texts.map(hashOf).join('') : undefined;
+}
+
 /**
  * Reads only those records of a page whose bytes are others than when the page came last. Undefined if that cannot be told, or if
  * the page has records of other windows.
  */
 function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage): ReadPage | undefined {
-  const { resource, relations, keptOut, isMeant } = task;
-  if (
-    known.records === null ||
-    known.owned !== known.ids.length ||
-    known.ids.length * hashLength !== known.records.length
-  )
-    return undefined;
-  if (relations.length > 0 || isMeant === undefined || !isNobody(keptOut)) return undefined;
-  const { body: text } = response;
-  const start = text.indexOf(listStart);
-  if (start === -1 || text.indexOf('"data"') !== start) return undefined;
+  const knownHashes = known.records ?? '';
+  const isWhole = known.owned === known.ids.length && known.ids.length * hashLength === knownHashes.length;
+  const list = isWhole ? cutList(response.body) : undefined;
+  if (list === undefined || !takesWhole(task)) return undefined;
   const before = new Map<string, RecordKey>();
-  for (const [at, id] of known.ids.entries())
-    before.set(known.records.slice(at * hashLength, (at + 1) * hashLength), id);
+  for (const [at, id] of known.ids.entries()) before.set(knownHashes.slice(at * hashLength, (at + 1) * hashLength), id);
   const ids: RecordKey[] = [];
   const createdAt: unknown[] = [];
   const changed: ServedRecord[] = [];
-  const hashes: string[] = [];
   const unchanged = new Set<RecordKey>();
-  let from = start + listStart.length;
-  for (let isLast = false; !isLast;) {
-    const next = text.indexOf(nextRecord, from);
-    isLast = next === -1;
-    const end = isLast ? endOfRecord(text.slice(from)) : next - from;
-    if (end === undefined) return undefined;
-    const piece = text.slice(from, from + end);
-    const digest = hashOf(piece);
-    hashes.push(digest);
-    const id = before.get(digest);
-    if (id !== undefined && !isLast && !unchanged.has(id)) {
+  const hashes = list.texts.map(hashOf);
+  for (const [at, text] of list.texts.entries()) {
+    const id = before.get(hashes[at] ?? '');
+    // The last record is always read: its creation time is where the list ends.
+    if (id !== undefined && at < hashes.length - 1 && !unchanged.has(id)) {
       unchanged.add(id);
       ids.push(id);
       createdAt.push(null);
     } else {
-      const record = parsedRecord(`{"id":${piece}}`);
+      const record = parsedRecord(`{"id":${text}}`);
       const key = record === undefined ? undefined : recordKey(record);
-      if (record === undefined || key === undefined || !isMeant(record['created_at'])) return undefined;
+      if (record === undefined || key === undefined || !task.isMeant(record['created_at'])) return undefined;
       ids.push(key);
       createdAt.push(record['created_at']);
       changed.push(record);
     }
-    from = isLast ? from + end + 1 : next + nextRecord.length;
   }
-  const envelope = `${text.slice(0, start)}"data":[${text.slice(from)}`;
   const { headers, milliseconds, digest } = response;
   let page: Page;
   try {
-    page = pageOf({ body: envelope, headers, milliseconds }, task.page, resource);
+    page = pageOf({ body: list.envelope, headers, milliseconds }, task.page, task.resource);
   } catch (error) {
     // The whole response may well be a page: its records were cut in the wrong places.
     if (error instanceof UnreadableResponse) return undefined;
@@ -381,8 +358,12 @@ function parsedRecord(text: string): ServedRecord | undefined {
   }
 }
 
-function isNobody(keptOut: KeptOut | undefined): boolean {
-  return keptOut === undefined || [keptOut.own, keptOut.users, keptOut.emails].every((ids) => ids.length === 0);
+/** Whether all that a page shows becomes rows as it is. */
+function takesWhole(task: PageTask): task is PageTask & Required<Pick<PageTask, 'isMeant'>> {
+  const { relations, isMeant, keptOut } = task;
+  const lacksNobody =
+    keptOut === undefined || [keptOut.own, keptOut.users, keptOut.emails].every((ids) => ids.length === 0);
+  return relations.length === 0 && isMeant !== undefined && lacksNobody;
 }
 
 function rowsFor({ resource, relations, keptOut }: PageTask, records: readonly ServedRecord[]): PageRows {

@@ -1,7 +1,8 @@
 /** The server's lists as the engine reads them. Every request of the engine goes through here, and is counted. */
 import type { Client } from '../api/operations.ts';
 import type { Patience } from '../api/retry.ts';
-import { type ListPage, dateRange, type ListOptions } from '../api/lists.ts';
+import type { ListPage } from '../api/body.ts';
+import { dateRange, type ListOptions } from '../api/lists.ts';
 import { serverAheadOf } from '../api/headers.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';

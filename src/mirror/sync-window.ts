@@ -1,25 +1,24 @@
 /** Reads windows until each is settled, cut into smaller ones, or left incomplete with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import { isPageFailure, OtherPageSize, RefusedInput } from '../api/errors.ts';
-import { coverageOf, type DayRange, takes } from '../model/era.ts';
+import { coverageOf, type DayRange } from '../model/era.ts';
 import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
-import { addDays, type Day, secondMs } from '../model/time.ts';
+import { addDays, type Day } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import { ContradictionError, isHopeless, noteForeign } from './failures.ts';
-import { doubtOf, judge, type Verdict, Walk } from './judge.ts';
-import { entriesOn, type MirrorPage } from './page.ts';
+import { doubtOf, type Verdict, type Walk } from './judge.ts';
 import { farDay } from './measure.ts';
 import type { Profile } from './profile.ts';
 import { recordListSurplus } from './prove.ts';
-import { readBack, readEnd } from './read.ts';
+import { TooLarge } from './read.ts';
 import type { Removal, Suspect } from './remove.ts';
 import type { Allowance } from './run-bounds.ts';
 import { byEarlierClock } from './server-check.ts';
-import { WalkWriter } from './store/walk-writer.ts';
+import { walkWindow, WalkWriter } from './walk-window.ts';
 import type { SyncPorts } from './sync.ts';
-import { type Extent, isOpen, requestedRange, splitDay, splitWindow } from './windows.ts';
+import { type Extent, isOpen, splitDay, splitWindow } from './windows.ts';
 
 /** What reading the windows of one resource needs. */
 export interface VisitPorts extends Pick<SyncPorts, 'source' | 'store' | 'clock' | 'signal' | 'progress'> {
@@ -40,10 +39,6 @@ export interface VisitPorts extends Pick<SyncPorts, 'source' | 'store' | 'clock'
   readonly maxRecords: number;
 }
 
-/** How often a window is walked before it is left for another run. */
-export const maxWalks = 3;
-/** A server whose pages leave records out leaves out others in pages of another size. */
-export const nextSize = (size: number): number => Math.max(1, Math.ceil(size * 0.7));
 /** If a half of a window has more than this share of its records, its totals are checked. */
 const nearlyAll = 0.75;
 /** After so many failures in a row, one request shows whether the server still gives the list at all. */
@@ -66,7 +61,6 @@ export class WindowVisitor {
   #rangesWork = false;
   /** How the server failed on a range of days, until it accepts one. */
   #rangeFailure: OperatorError | undefined;
-  #hasReportedStale = false;
 
   constructor(ports: VisitPorts) {
     this.#ports = ports;
@@ -173,25 +167,27 @@ export class WindowVisitor {
   }
 
   async #read(window: Window): Promise<readonly Window[]> {
-    const { store, run, maxRecords, comparesRows, profile } = this.#ports;
+    const { store, run, maxRecords, comparesRows } = this.#ports;
     if ((window.serverTotal ?? 0) - window.surplus > maxRecords) {
       const pieces = await this.#cut(window, window.serverTotal ?? 0);
       if (pieces.length > 0) return pieces;
     }
     const writer = new WalkWriter(store, run, window, comparesRows);
-    let size = profile.pageSize;
-    let before: Walk | undefined;
-    for (let walked = 1; ; walked += 1) {
-      const walk = await this.#walk(window, writer, size, before?.total ?? window.serverTotal ?? 0);
-      if (!(walk instanceof Walk)) return walk;
-      const verdict = judge(walk, { surplus: window.surplus, freshAsOf: window.freshAsOf, before });
-      if (walked >= maxWalks || !isWorthAnother(verdict)) {
-        this.#conclude(window, writer, walk, await this.#confirmed(window, walk, verdict));
-        return [];
-      }
-      before = walk;
-      size = nextSize(size);
+    const ports = { ...this.#ports, signal: this.#signal };
+    let end: Awaited<ReturnType<typeof walkWindow>>;
+    try {
+      end = await walkWindow(ports, window, writer, {
+        expected: window.serverTotal ?? 0,
+        maxRecords: maxRecords + window.surplus,
+      });
+    } catch (error) {
+      if (!(error instanceof TooLarge)) throw error;
+      const pieces = await this.#cut(window, error.total);
+      if (pieces.length > 0) return pieces;
+      end = await walkWindow(ports, window, writer, { expected: error.total, maxRecords: Infinity });
     }
+    this.#conclude(window, writer, end.walk, await this.#confirmed(window, end.walk, end.verdict));
+    return [];
   }
 
   /** Doubts a surplus that was not known before. */
@@ -200,75 +196,6 @@ export class WindowVisitor {
     const { source, resource, profile } = this.#ports;
     const why = doubtOf(walk, await source.newest(resource, window, profile, this.#signal));
     return why === null ? verdict : { kind: 'incomplete', total: verdict.total, why, isFinal: true };
-  }
-
-  /** Walks the window once. Returns its pieces if it is too large and can be cut. */
-  async #walk(
-    window: Window,
-    writer: WalkWriter,
-    paginate: number,
-    expected: number,
-  ): Promise<Walk | readonly Window[]> {
-    const { clock, maxRecords, allowance, resource } = this.#ports;
-    const read = this.#reader(window, writer, paginate);
-    let startedAt = clock.now();
-    let end = await readEnd(read, expected, paginate, maxRecords + window.surplus);
-    if (end.kind === 'large') {
-      const pieces = await this.#cut(window, end.total);
-      if (pieces.length > 0) return pieces;
-      startedAt = clock.now();
-      end = await readEnd(read, end.total, paginate, Infinity);
-    }
-    if (end.kind === 'large') throw new Error('a window without a bound is too large');
-    const walk = new Walk(startedAt);
-    try {
-      for await (const shown of readBack(read, end.page)) {
-        let page = shown;
-        const place = { page: page.page, paginate, range: this.#rangeOf(window) };
-        if (!writer.write(place, page)) {
-          // Rows are not as they were read: from here on the window is compared row by row.
-          page = await read(page.page);
-          writer.write(place, page);
-        }
-        walk.add(page, clock.now());
-        allowance.noteSeen(resource, window, walk.ids.size);
-        this.#ports.progress({ kind: 'page', resource, records: entriesOn(page).length });
-      }
-    } finally {
-      // What was read until a page failed is kept.
-      writer.flush();
-    }
-    return walk;
-  }
-
-  #rangeOf(window: Window): DayRange | null {
-    return requestedRange(window, this.#ports.profile);
-  }
-
-  #reader(window: Window, writer: WalkWriter, paginate: number) {
-    const { source, store, resource, profile } = this.#ports;
-    const range = this.#rangeOf(window);
-    return async (page: number, isBehind = false): Promise<MirrorPage> => {
-      const request = { page, paginate, range };
-      const known = writer.knownAt(request);
-      const isMeant = takes.bind(null, window);
-      const keptOut = store.keptOut(resource);
-      const wanted = { known, isMeant, keptOut, isBehind, hashesRecords: writer.remembers };
-      const read = await source.page(resource, request, profile, this.#signal, wanted);
-      this.#noteHost(read);
-      return writer.recognise(request, read);
-    };
-  }
-
-  /** Notes what a page shows of the host: a cache in front of it, or that it can make only smaller pages. */
-  #noteHost(page: MirrorPage): void {
-    const { allowance, resource, source, store, run } = this.#ports;
-    allowance.setPageSize(resource, source.readablePage(resource));
-    const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
-    if (ageMs === 0 || this.#hasReportedStale) return;
-    this.#hasReportedStale = true;
-    const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, against the request`;
-    store.recordEvent(run, { resource, kind: 'stale_page', subject: source.address, detail });
   }
 
   #conclude(window: Window, writer: WalkWriter, walk: Walk, verdict: Verdict): void {
@@ -374,7 +301,6 @@ export class WindowVisitor {
     );
     return pieces;
   }
-
   /** Throws if the server counts records on days that have none. */
   async #checkTotals(): Promise<void> {
     this.#phantoms ??= this.total({ from: farDay, to: addDays(farDay, 1) });
@@ -382,9 +308,4 @@ export class WindowVisitor {
     if (phantoms === 0) return;
     throw new IncompleteError(`the server counts ${counted(phantoms, 'record')} on ${farDay}, so its totals are wrong`);
   }
-}
-
-/** Whether another walk may show the window whole. */
-export function isWorthAnother(verdict: Verdict): boolean {
-  return verdict.kind === 'incomplete' && !verdict.isFinal;
 }

@@ -6,23 +6,13 @@ import type { Client } from '../api/operations.ts';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { earliest, isSameTime, type Timestamp, timestampOf } from '../model/time.ts';
-import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
+import { earliest, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { sharedFailure } from './failures.ts';
-import {
-  type ComparePorts,
-  compareWindow,
-  countWindows,
-  differingCount,
-  type DifferingCount,
-  differs,
-  Findings,
-  isRough,
-  mostSuspicious,
-} from './verify-window.ts';
+import { type ComparePorts, compareWindow, Findings } from './verify-window.ts';
 import { counted, grouped } from '../model/text.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
-import { coverageOf, outsideEra, owns } from '../model/era.ts';
+import { coverageOf, outsideEra } from '../model/era.ts';
 import { storedProfile } from './profile.ts';
 import { surplusOfList } from './prove.ts';
 
@@ -125,16 +115,11 @@ type Ports = VerifyResourcePorts & Pick<ComparePorts, 'profile'>;
 /** What a comparison has found so far, to be reported even if it breaks off. */
 class Course {
   readonly findings = new Findings();
-  readonly counts: DifferingCount[] = [];
+  counts: readonly WindowCount[] = [];
   readonly problems: string[] = [];
   readonly differing: Window[] = [];
   windows = 0;
-  rough = 0;
   total: number | null = null;
-  /** Whether the sums differ, and no compared record shows why. */
-  unexplained = false;
-  /** Whether a window was empty, and the list showed no record that is known to live either. */
-  isSilent = false;
 }
 
 /** Compares one resource. Problems and a stop are part of the result, with what was found until then. Rejects only for a bug. */
@@ -149,8 +134,7 @@ async function verifyResource(ports: VerifyResourcePorts): Promise<VerifyEnd> {
       course.problems.push(`the mirror has never read the ${resource}`);
     } else {
       const all = { ...ports, profile: stored.profile };
-      course.total = await listTotal(all);
-      await (ports.deep ? compareRecords(all, windows, course) : compareCounts(all, windows, course));
+      await compareResource(all, windows, course);
     }
   } catch (thrown) {
     if (!signal.aborted && !(thrown instanceof OperatorError)) throw thrown;
@@ -160,64 +144,71 @@ async function verifyResource(ports: VerifyResourcePorts): Promise<VerifyEnd> {
   return { verdict: verdictOf(ports, course), error, differing: course.differing };
 }
 
-async function compareCounts(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
-  const { store, resource } = ports;
-  const counts = await countWindows(ports, windows);
-  const differing = counts.filter(differs);
+/**
+ * Compares by counts, then the records of the windows whose counts differ. If these do not explain the total, or if every record is
+ * to be compared, all windows are.
+ */
+async function compareResource(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
+  const { store, resource, deep } = ports;
   course.windows = windows.length;
-  course.rough = counts.filter(isRough).length;
-  course.counts.push(...differing.map(differingCount));
-  const differingWindows = differing.map(({ window }) => window);
-  await compareWindows(ports, differingWindows, course);
-  // A sync may change the number of rows meanwhile. So if the sums differ, the total is requested again.
-  const explained = () => {
-    const rows = store.accountedCount(resource) + course.findings.missing.size - course.findings.extra.size;
-    return rows + surplusOfList(store, resource, (course.total ?? 0) - rows);
+  course.total = await listTotal(ports);
+  const { findings } = course;
+  /** Whether the server counts what it must have if all differences were found. @param rows what the mirror accounts for */
+  const isExplained = (rows: number): boolean => {
+    const found = rows + findings.missing.size - findings.extra.size;
+    return course.total === found + surplusOfList(store, resource, (course.total ?? 0) - found);
   };
-  if (course.total !== explained()) course.total = await listTotal(ports);
-  const rest = windows.filter((window) => !differingWindows.includes(window));
-  for (const window of [...mostSuspicious(rest, counts), ...outsideOf(ports, windows)]) {
-    if (course.total === explained() || course.problems.length > 0) break;
-    await compareWindows(ports, [window], course);
+  let compared: readonly Window[] = [];
+  if (!deep) {
+    course.counts = await countWindows(ports, windows);
+    compared = course.counts.map(({ window }) => window);
+    await compareWindows(ports, compared, course);
+    // A sync may have changed the number of rows meanwhile.
+    if (!isExplained(store.accountedCount(resource))) course.total = await listTotal(ports);
+    if (isExplained(store.accountedCount(resource)) || course.problems.length > 0) return;
   }
-  course.unexplained = !course.isSilent && course.total !== explained();
-  if (course.problems.length > 0 || course.findings.size > 0) return;
-  // Another server may have as many records. If it does not have the newest known one, the records are compared.
-  const [newest] = store.knownRecords(resource, 'newest', 1);
-  if (newest === undefined || (await isThere(ports, newest))) return;
-  const around = windows.filter((window) => owns(window, newest.createdAt));
-  await compareWindows(ports, around, course);
+  ports.progress({ kind: 'expected', resource, records: course.total });
+  const rest = windows.filter((window) => !compared.includes(window));
+  await compareWindows(ports, [...rest, ...outsideOf(ports, windows)], course);
+  course.total = await listTotal(ports);
+  const rows = store.liveCount(resource) + findings.hidden.size;
+  if (course.problems.length > 0 || isExplained(rows)) return;
+  const shown = rows + findings.missing.size - findings.extra.size;
+  course.problems.push(
+    `the server counts ${counted(course.total, 'record')} and its pages showed ${shown}; it may be written to while it is read`,
+  );
 }
 
 function listTotal({ source, resource, profile, signal }: Ports): Promise<number> {
   return source.total(resource, null, profile, signal);
 }
 
-async function isThere({ source, resource, signal }: Ports, { id, createdAt }: StoredKnownRecord): Promise<boolean> {
-  const found = await source.look(resource, id, signal);
-  return found.kind === 'unknown' || (found.kind === 'found' && isSameTime(found.createdAt, createdAt));
+/** A window with another number of records on the server than rows. */
+interface WindowCount {
+  readonly window: Window;
+  readonly server: number;
+  readonly mirror: number;
 }
 
-async function compareRecords(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
-  const { store, resource } = ports;
-  ports.progress({ kind: 'expected', resource, records: course.total ?? 0 });
-  await compareWindows(ports, windows, course);
-  course.windows = windows.length;
-  const { findings } = course;
-  /** How many records the server must have, if all differences were found. */
-  const explained = () => {
-    const rows = store.liveCount(resource) - findings.extra.size + findings.missing.size + findings.hidden.size;
-    return rows + surplusOfList(store, resource, (course.total ?? 0) - rows);
-  };
-  course.total = await listTotal(ports);
-  if (course.problems.length > 0 || course.total === explained()) return;
-  await compareWindows(ports, outsideOf(ports, windows), course);
-  course.total = await listTotal(ports);
-  const found = explained();
-  if (course.total === found || course.problems.length > 0) return;
-  course.problems.push(
-    `the server counts ${counted(course.total, 'record')} and its pages showed ${found}; it may be written to while it is read`,
+/**
+ * Counts each window of days, side by side, and returns those of which the rows do not explain the server's count: none if it is
+ * not known which records a range shows.
+ */
+async function countWindows(ports: Ports, windows: readonly Window[]): Promise<WindowCount[]> {
+  const { source, store, resource, profile, signal, limit, progress } = ports;
+  if (profile.dayBounds === 'wide') return [];
+  const byDays = windows.filter((window) => coverageOf(window) === 'days');
+  const counts = await Promise.all(
+    byDays.map((window) =>
+      limit(async () => {
+        const server = await source.total(resource, window, profile, signal);
+        progress({ kind: 'window', resource, of: byDays.length });
+        const atMidnight = profile.dayBounds === 'next_day' ? store.midnightCount(resource, window.to) : 0;
+        return { window, server, mirror: store.accountedCount(resource, window) + window.surplus + atMidnight };
+      }),
+    ),
   );
+  return counts.filter(({ server, mirror }) => server !== mirror);
 }
 
 /** Returns the window of records that no range of days shows, if the mirror has none: only reading everything finds them. */
@@ -244,9 +235,8 @@ async function compareWindows(ports: Ports, windows: readonly Window[], course: 
       ports.limit(async () => {
         if (lost.length > 0) return;
         try {
-          const { findings, problem, isSilent = false } = await compareWindow(ports, window);
+          const { findings, problem } = await compareWindow(ports, window);
           course.findings.add(findings);
-          course.isSilent ||= isSilent;
           if (findings.size > 0) course.differing.push(window);
           if (problem !== null) course.problems.push(`${window.from}..${window.to}: ${problem}`);
         } catch (error) {
@@ -272,8 +262,8 @@ function isPassing(error: unknown): error is OperatorError {
 export type ResourceVerdict = ReturnType<typeof verdictOf>;
 
 function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
-  const { findings, counts, problems, total, windows, rough, unexplained } = course;
-  const differs = findings.size > 0 || unexplained;
+  const { findings, counts, problems, total, windows } = course;
+  const differs = findings.size > 0;
   const [first = null] = problems;
   return {
     status: differs ? ('different' as const) : first === null ? ('equal' as const) : ('incomplete' as const),
@@ -283,10 +273,11 @@ function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
     fresh_as_of: store.freshAsOf(resource),
     /** How many windows were compared, by their numbers of records or by the records themselves. */
     windows,
-    /** How many of them were compared only roughly, since the server's rules are not known exactly. */
-    rough_windows: rough,
     // If the records did not confirm a difference of the counts, it was gone when they were read.
-    differing_windows: differs || first !== null ? counts : [],
+    differing_windows:
+      differs || first !== null
+        ? counts.map(({ window: { from, to }, server, mirror }) => ({ from, to, server, mirror }))
+        : [],
     ...findings.listed(),
     problem: problems.length > 1 ? `${first} (and ${problems.length - 1} more)` : first,
   };
@@ -307,19 +298,16 @@ export function findingsOf(each: ResourceVerdict, maxItems: number): string[] {
     return [`${title} (${grouped(items.length)}): ${items.slice(0, maxItems).join(separator)}${rest}`];
   };
   const { missing, extra, different, differing_windows: counts, problem } = each;
-  const isUnexplained = each.status === 'different' && missing.length + extra.length + different.length === 0;
   const changed = different.map(({ id, fields }) => `${id} (${fields.join(', ')})`);
   return [
     ...listOf('windows whose numbers differ', counts.map(countWords), '; '),
     ...listOf('missing, on the server only', missing.map(String)),
     ...listOf('extra, in the mirror only', extra.map(String)),
     ...listOf('different', changed),
-    ...(isUnexplained ? ['the numbers differ, and no window shows by which record'] : []),
     ...(problem === null ? [] : [`not compared: ${problem}`]),
   ];
 }
 
-function countWords({ from, to, server, mirror }: DifferingCount): string {
-  const rows = typeof mirror === 'number' ? grouped(mirror) : mirror.map((each) => grouped(each)).join(' to ');
-  return `${from}..${to} has ${grouped(server)} on the server, ${rows} in the mirror`;
+function countWords({ from, to, server, mirror }: ResourceVerdict['differing_windows'][number]): string {
+  return `${from}..${to} has ${grouped(server)} on the server, ${grouped(mirror)} in the mirror`;
 }

@@ -1,14 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { UnreadableResponse } from '../../src/api/body.ts';
+import { pageOf, UnreadableResponse } from '../../src/api/body.ts';
 import { serverAheadOf } from '../../src/api/headers.ts';
-import {
-  checkedListOptions,
-  dateRange,
-  type ListOptions,
-  listPath,
-  type ListWords,
-  pageOf,
-} from '../../src/api/lists.ts';
+import { checkedListOptions, dateRange, type ListOptions, listPath, type ListWords } from '../../src/api/lists.ts';
 import type { ResourceName } from '../../src/model/resources.ts';
 import type { Day } from '../../src/model/time.ts';
 import { envelopeOf } from './support/plain-server.ts';

@@ -1,6 +1,6 @@
 import { assert, asyncProperty, constantFrom, integer, record, uniqueArray } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Page } from '../../src/api/lists.ts';
+import type { Page } from '../../src/api/body.ts';
 import { isPageFailure, KeyRefused, ServerFailed, Unreachable } from '../../src/api/errors.ts';
 import {
   describeUnreadable,

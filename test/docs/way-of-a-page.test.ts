@@ -1,36 +1,69 @@
-/** Holds the way of a page in docs/architecture.md to a sync: each file that it names is gone through by one. */
-import { Session } from 'node:inspector/promises';
-import { expect, test } from 'vitest';
+/** Holds the way of a page in docs/architecture.md to a sync: whichever of its files breaks, the sync fails. */
+import { afterEach, expect, test, vi } from 'vitest';
 import { sectionOf } from '../support/documents.ts';
-import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** The files of which some function is called meanwhile. */
-async function calledBy(doing: () => Promise<unknown>): Promise<string[]> {
-  const session = new Session();
-  session.connect();
-  try {
-    await session.post('Profiler.enable');
-    await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-    await doing();
-    const { result } = await session.post('Profiler.takePreciseCoverage');
-    const isCalled = ({ functions }: (typeof result)[number]) =>
-      functions.some(({ functionName, ranges: [range] }) => functionName !== '' && (range?.count ?? 0) > 0);
-    return result.filter(isCalled).map(({ url }) => url);
-  } finally {
-    session.disconnect();
-  }
+type Maker = (...options: never[]) => Record<string, unknown>;
+
+function broken(): never {
+  throw new Error('broken on purpose');
 }
 
-test('a sync goes through each file of the way of a page, and they are at most twelve', async () => {
-  const rows = sectionOf('docs/architecture.md', 'The way of a page')
-    .split('\n')
-    .filter((line) => line.startsWith('| `src/'));
-  const files = rows.flatMap((row) => [...row.matchAll(/`([\w/-]+\.ts)`/g)].map(([, file]) => String(file)));
-  expect(rows.length).toBeGreaterThan(5);
-  expect(files.length).toBeLessThanOrEqual(12);
+/** Breaks a function that the file exports. */
+const exported = (name: string) => () => ({ [name]: broken });
+
+/** Breaks a method of what a function of the file makes. */
+const made = (name: string, method: string) => (file: Record<string, unknown>) => ({
+  [name]: (...options: never[]) => ({ ...(file[name] as Maker)(...options), [method]: broken }),
+});
+
+const breaks: Readonly<Record<string, (file: Record<string, unknown>) => object>> = {
+  'src/api/http.ts': made('openHttp', 'send'),
+  'src/api/retry.ts': exported('read'),
+  'src/api/body.ts': exported('pageOf'),
+  'src/mirror/page.ts': exported('readPageOf'),
+  'src/mirror/source.ts': (file) => ({
+    apiSource: (...options: never[]) => {
+      const source = (file['apiSource'] as Maker)(...options);
+      return { ...source, within: () => ({ ...source, page: broken }) };
+    },
+  }),
+  'src/mirror/read.ts': exported('readWindow'),
+  'src/mirror/walk-window.ts': exported('walkWindow'),
+  'src/mirror/store/mirror-store.ts': made('openMirrorStore', 'recordPages'),
+  'src/mirror/store/upsert.ts': (file) => ({
+    pageUpsert: (...options: never[]) => (file['pageUpsert'] as Maker)(...options) && broken,
+  }),
+  'src/mirror/judge.ts': exported('judge'),
+};
+
+afterEach(() => {
+  vi.resetModules();
+});
+
+test('the files of the way of a page are at most ten, and each can be broken', () => {
+  const way = sectionOf('docs/architecture.md', 'The way of a page');
+  const rows = way.split('\n').filter((line) => line.startsWith('| `src/'));
+  const files = rows.flatMap((row) => {
+    const [first = '', ...others] = [...row.matchAll(/`([\w/.-]+\.ts)`/g)].map(([, file]) => String(file));
+    return [first, ...others.map((name) => first.replace(/[^/]+$/, name))];
+  });
+  expect(files).toEqual(Object.keys(breaks));
+  expect(files.length).toBeLessThanOrEqual(10);
+});
+
+test.each(Object.entries(breaks))('a sync fails if %s is broken', async (path, change) => {
   const sandbox = await startSandbox({ users: 30 });
-  const called = await calledBy(() => sync(sandbox, `${temporaryFolder()}/mirror.db`));
-  expect(files.filter((file) => !called.some((url) => url.endsWith(file)))).toEqual([]);
+  const file = `../../${path}`;
+  vi.doMock(file, async (original) => {
+    const whole = await original<Record<string, unknown>>();
+    return { ...whole, ...change(whole) };
+  });
+  try {
+    const { sync } = await import('../support/mirror.ts');
+    await expect(sync(sandbox, `${temporaryFolder()}/mirror.db`)).rejects.toThrow('broken on purpose');
+  } finally {
+    vi.doUnmock(file);
+  }
 });

@@ -1,9 +1,10 @@
 import SqliteDatabase from 'better-sqlite3';
 import { array, assert, constantFrom, integer, oneof, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { pageOf } from '../../src/api/lists.ts';
+import { pageOf } from '../../src/api/body.ts';
 import { readPageOf } from '../../src/mirror/page.ts';
-import { cellIn, eachRow, recordRows } from '../../src/mirror/store/page-rows.ts';
+import { recordRows } from '../../src/mirror/rows.ts';
+import { cellIn, eachRow } from '../../src/mirror/store/upsert.ts';
 
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';

@@ -51,7 +51,7 @@ function beforeSecondPage(work: () => Promise<unknown>): (source: Source) => Sou
 
 /** The requests that counting takes. */
 function countRequests({ resources }: VerifyReport): number {
-  return Object.values(resources).reduce((sum, each) => sum + each.windows + 2, 0);
+  return Object.values(resources).reduce((sum, each) => sum + each.windows + 1, 0);
 }
 
 const nothing = { missing: [], extra: [], different: [], differing_windows: [] };
@@ -70,18 +70,14 @@ describe('a mirror that was just synced', () => {
     expect(fresh.every((each) => each >= (report.fresh_as_of ?? ':'))).toBe(true);
   });
 
-  test(
-    'is counted with a request a window, one for the sum and one for the newest record',
-    { tags: 'full' },
-    async () => {
-      const { sandbox, file } = await mirrored();
-      sandbox.control.clearRequests();
-      const { report } = await verifyMirror(sandbox, file);
-      expect(report.resources.users?.windows).toBeGreaterThan(5);
-      expect(sandbox.control.requests().total).toBe(countRequests(report));
-      expect(report.requests).toBe(countRequests(report));
-    },
-  );
+  test('is counted with a request a window and one for the sum', { tags: 'full' }, async () => {
+    const { sandbox, file } = await mirrored();
+    sandbox.control.clearRequests();
+    const { report } = await verifyMirror(sandbox, file);
+    expect(report.resources.users?.windows).toBeGreaterThan(5);
+    expect(sandbox.control.requests().total).toBe(countRequests(report));
+    expect(report.requests).toBe(countRequests(report));
+  });
 
   // proves: verify-reads
   test('is not written to, and no lock is taken or waited for', async () => {
@@ -294,14 +290,6 @@ describe('a suppressed record', () => {
   });
 });
 
-test('a row without a creation time is counted wherever its record is on the server', { tags: 'full' }, async () => {
-  const { sandbox, file } = await mirrored();
-  withMirror(file, (database) => database.exec('UPDATE users SET created_at = NULL WHERE id BETWEEN 100 AND 140'));
-  const { report } = await verifyMirror(sandbox, file);
-  expect(report.status).toBe('equal');
-  expect(report.requests).toBe(countRequests(report));
-});
-
 describe('a server that changes during a comparison', () => {
   test('is equal if it loses again what the mirror lacks', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
@@ -376,7 +364,7 @@ describe('what cannot be compared', () => {
       sandbox.control.update('users', 6, { balance: 1.25 });
       const { report, error } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
       expect(report.resources.users).toMatchObject({ missing: [], extra: [], different: [{ id: 6 }] });
-      expect(report.resources.users?.problem).toMatch(/1 record cannot be read.*and 1 more/);
+      expect(report.resources.users?.problem).toMatch(/1 record cannot be read/);
       expect([report.status, error?.exitCode ?? null]).toEqual(['different', null]);
     },
   );
@@ -402,7 +390,7 @@ describe('what cannot be compared', () => {
           extra: [],
           different: [],
         });
-        expect(empty.report.resources[name]?.problem).toMatch(/nor any other that is known to live/);
+        expect(empty.report.resources[name]?.problem).toMatch(/the list shows none of the/);
       }
       expect([empty.report.status, empty.error?.exitCode, empty.differing]).toEqual(['incomplete', 5, []]);
       sandbox.control.setBehaviour({ empty_lists: '' });

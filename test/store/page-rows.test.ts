@@ -3,7 +3,8 @@ import { assert, bigInt, double, jsonValue, object, oneof, property, record, str
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
 import { cellOf, type Cell } from '../../src/store/cell.ts';
-import { cellIn, eachRow, jsonCell, recordRows } from '../../src/mirror/store/page-rows.ts';
+import { jsonCell, recordRows } from '../../src/mirror/rows.ts';
+import { cellIn, eachRow } from '../../src/mirror/store/upsert.ts';
 
 const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const { fields } = resourceOf('users');

@@ -22,7 +22,7 @@ import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { knownRecordsIn, ownedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
-import { pageUpsert } from './page-rows.ts';
+import { pageUpsert } from './upsert.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import {
   addCounts,

@@ -1,7 +1,7 @@
 /** Compares pages with a mirror and counts its rows, over connections that cannot write. */
 import type { Database } from 'better-sqlite3';
 import { openMirrorStoreForReading } from './mirror-store.ts';
-import { cellIn, eachRow } from './page-rows.ts';
+import { cellIn, eachRow } from './upsert.ts';
 import { keyOf, keysJson, type PageRows, type RecordKey } from '../../model/records.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';

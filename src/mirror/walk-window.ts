@@ -1,12 +1,70 @@
 /**
- * Writes the pages of one window's walks, and remembers them for the next one. Section "The page's memory" of docs/architecture.md.
+ * Walks one window and writes its pages, and remembers them for the next walk. Section "The page's memory" of docs/architecture.md.
  */
-import type { DayRange } from '../../model/era.ts';
-import { version } from '../../model/program.ts';
-import type { RecordKey } from '../../model/records.ts';
-import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import { createdAtOn, entriesOn, idsOn, type MirrorPage } from '../page.ts';
-import type { MirrorStore } from './mirror-store.ts';
+import { type DayRange, takes } from '../model/era.ts';
+import { version } from '../model/program.ts';
+import type { RecordKey } from '../model/records.ts';
+import { secondMs } from '../model/time.ts';
+import type { RememberedPage, Window } from '../store/mirror-types.ts';
+import type { Walk } from './judge.ts';
+import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
+import { readWindow } from './read.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
+import type { VisitPorts } from './sync-window.ts';
+import { requestedRange } from './windows.ts';
+
+interface Bounds {
+  /** The window's total when it was last counted. */
+  readonly expected: number;
+  readonly maxRecords: number;
+}
+
+/** Walks the window and writes its pages. Throws a TooLarge if it has more than so many records. */
+export async function walkWindow(
+  ports: VisitPorts,
+  window: Window,
+  writer: WalkWriter,
+  { expected, maxRecords }: Bounds,
+) {
+  const { clock, allowance, resource, source, store, profile, progress, signal } = ports;
+  const range = requestedRange(window, profile);
+  const isMeant = takes.bind(null, window);
+  const read = async (page: number, paginate: number, isBehind: boolean): Promise<MirrorPage> => {
+    const request = { page, paginate, range };
+    const known = writer.knownAt(request);
+    const wanted = { known, isMeant, keptOut: store.keptOut(resource), isBehind, hashesRecords: writer.remembers };
+    const shown = await source.page(resource, request, profile, signal, wanted);
+    allowance.setPageSize(resource, source.readablePage(resource));
+    return writer.recognise(request, shown);
+  };
+  const take = async (shown: MirrorPage, paginate: number, walk: Walk): Promise<void> => {
+    let page = shown;
+    const place = { page: page.page, paginate, range };
+    if (!writer.write(place, page)) {
+      // Rows are not as they were read: from here on the window is compared row by row.
+      page = await read(page.page, paginate, false);
+      writer.write(place, page);
+    }
+    walk.add(page, clock.now());
+    allowance.noteSeen(resource, window, walk.ids.size);
+    progress({ kind: 'page', resource, records: entriesOn(page).length });
+  };
+  const { pageSize } = profile;
+  const known = { surplus: window.surplus, freshAsOf: window.freshAsOf };
+  try {
+    const end = await readWindow({ pageSize, expected, known, now: () => clock.now(), read, take }, maxRecords);
+    if (end.walk.maxAgeMs > 0) noteAge(ports, end.walk.maxAgeMs);
+    return end;
+  } finally {
+    // What was read until a page failed is kept.
+    writer.flush();
+  }
+}
+
+function noteAge({ store, run, resource, source }: VisitPorts, ageMs: number): void {
+  const detail = `a cache in front of the server gave a page that was ${ageMs / secondMs} s old, against the request`;
+  store.recordEvent(run, { resource, kind: 'stale_page', subject: source.address, detail });
+}
 
 /** What identifies a page of a window. */
 interface PagePlace {

@@ -53,7 +53,8 @@ export async function walkWindow(
   const known = { surplus: window.surplus, freshAsOf: window.freshAsOf };
   try {
     const end = await readWindow({ pageSize, expected, known, now: () => clock.now(), read, take }, maxRecords);
-    if (end.walk.maxAgeMs > 0) noteAge(ports, end.walk.maxAgeMs);
+    // Ages are rounded up.
+    if (end.walk.maxAgeMs > secondMs) noteAge(ports, end.walk.maxAgeMs - secondMs);
     return end;
   } finally {
     // What was read until a page failed is kept.

@@ -20,12 +20,12 @@ import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
 
 /** Users by `keyText`; a text says why there is no user. */
-export type PlannedUsers = Map<string, KnownUser | string>;
+type PlannedUsers = Map<string, KnownUser | string>;
 
 /** How many warnings of one kind are listed one by one. */
 export const mostWarnings = 50;
 
-export interface RowsPlan {
+interface RowsPlan {
   readonly rows: readonly NewIntent[];
   readonly problems: readonly SheetProblem[];
   /** Only the first ones; `warned` counts all. */

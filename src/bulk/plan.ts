@@ -56,7 +56,7 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
 }
 
 /** A plan that is not stored yet. */
-export interface PreparedPlan {
+interface PreparedPlan {
   readonly batch: NewBatch;
   readonly rows: readonly NewIntent[];
 }

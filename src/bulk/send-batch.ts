@@ -28,7 +28,7 @@ import {
   type Rules,
 } from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';
-import { acceptJournal, checkJournal } from './journal-memory.ts';
+import { checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
@@ -53,8 +53,9 @@ const firstWaitMs = secondMs;
 
 /**
  * Claims the planned rows of the batch and sends them. Without consent it only looks for every row on the server and records what
- * it finds. Throws LockHeldError if another process has the lock of the batch, and an OperatorError if the rows may not be sent.
- * Then nothing was sent, and a planned batch is still planned.
+ * it finds. Throws LockHeldError if another process has the lock of the batch, and an OperatorError if the rows may not be sent:
+ * then nothing was sent, and a planned batch is still planned. Throws an OutcomeUnknownError if the journal cannot be read at the
+ * end.
  */
 export async function sendBatch(
   ports: SendingPorts,
@@ -64,15 +65,8 @@ export async function sendBatch(
   consent: Consent | null,
 ): Promise<SendingEnd> {
   const { journal } = ports;
-  const before = await reportOf(journal, batch);
-  const ends: IntentState[] = [];
   let isSent = false;
-  const progress: SendingPorts['progress'] = (event) => {
-    if (event.kind === 'row') ends.push(event.state);
-    ports.progress(event);
-  };
-  const sends = (): void => void (isSent = true);
-  const sending = { ...ports, progress, sends, batch, action, options };
+  const sending = { ...ports, sends: (): void => void (isSent = true), batch, action, options };
   let stop: OperatorError | null;
   try {
     stop = await withLock(journal, batch, () => (consent === null ? reconcileAll(sending) : sendAll(sending, consent)));
@@ -86,30 +80,16 @@ export async function sendBatch(
     return { stop, report, error: endError(stop, report, batch.batch) };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    const failed = stop instanceof OutcomeUnknownError ? stop : journalFailed(error, isSent, batch, stop);
-    return { stop: stop ?? failed, report: reportAsSeen(before, ends), error: failed };
+    throw stop instanceof OutcomeUnknownError ? stop : journalFailed(error, isSent, batch, stop);
   }
-}
-
-/** The report if the journal can no longer be read: as it was before, with what this process saw of the rows. */
-function reportAsSeen(before: BatchReport, ends: readonly IntentState[]): BatchReport {
-  const counts = { ...before.counts };
-  for (const state of ends.filter((each) => each !== 'planned')) {
-    counts.planned -= 1;
-    counts[countNameOf(state)] += 1;
-  }
-  const warning =
-    'the journal cannot be read any more: the counts are what was seen, and the sums are those from before';
-  return { ...before, state: 'stopped', counts, warnings: [warning, ...before.warnings] };
 }
 
 /** Returns why it ended early, or null. */
 async function sendAll(sending: Sending, consent: Consent): Promise<OperatorError | null> {
-  const { journal, batch, options } = sending;
+  const { journal, batch } = sending;
   const early = consent.approved === null ? await settleBefore(sending) : null;
   if (early !== null) return recordEnd(sending, early);
   try {
-    if (options.acceptJournal !== null) await acceptJournal(sending, options.acceptJournal);
     await checkJournal(sending);
     await claimRows(journal, batch.batch, consent, earlierClock(sending));
   } catch (error) {
@@ -136,7 +116,6 @@ interface SendableChecks {
   /** Path of the batch's file; null if unknown. */
   readonly file: string | null;
   readonly again: Again;
-  readonly acceptJournal: string | null;
 }
 
 /** Throws if the batch must not be sent, before anybody is asked for the total. The claim checks all of it again. */
@@ -146,7 +125,7 @@ export async function checkSendable(
     readonly rules: Rules;
   },
   batch: Batch,
-  { file, again, acceptJournal }: SendableChecks,
+  { file, again }: SendableChecks,
 ): Promise<void> {
   const { journal, client, rules, signal } = ports;
   await checkFree(journal, batch);
@@ -158,7 +137,7 @@ export async function checkSendable(
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
   checkFile(batch, file);
   await checkServer(batch, client, signal);
-  if (acceptJournal === null) await checkJournal(ports);
+  await checkJournal(ports);
   await checkClaimable(journal, batch, { ...rules, again }, earlierClock(ports));
 }
 

@@ -31,8 +31,6 @@ export interface SendingOptions {
   readonly maxErrors: number;
   /** For how long a change that this journal does not know keeps the same change from being sent, ms. */
   readonly againWithinMs: number;
-  /** A person's reason for accepting a journal that lacks steps which the mirror knows; null if nobody gave one. */
-  readonly acceptJournal: string | null;
   /** No request begins if the batch's lock ends sooner than this, ms. Ten seconds by default. */
   readonly sendMarginMs?: number;
 }

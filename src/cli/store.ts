@@ -1,6 +1,6 @@
 /** `store copy`: copies journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
 import { type Command, Option } from 'commander';
-import { cancelMove, moveStore } from '../journal/move-store.ts';
+import { moveStore } from '../journal/move-store.ts';
 import { type MoveDirection, openMove } from '../journal/open-move.ts';
 import { counted } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
@@ -11,7 +11,6 @@ import { printNote, printResult } from './output.ts';
 
 interface Flags {
   readonly to: MoveDirection;
-  readonly cancel?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -21,7 +20,7 @@ export function define(program: Command, context: CliContext): void {
   store
     .command('copy')
     .description(
-      'Copy journal, accounts, jobs and alerts to the other place, compare every row and the chain, and close the old place, so ' +
+      'Copy journal, accounts, jobs and alerts to the other place, check the chain there, and close the old place, so ' +
         'that nothing is written there any more. The new place must be empty. If the command was killed, run it again: it continues.',
     )
     .addOption(
@@ -29,7 +28,6 @@ export function define(program: Command, context: CliContext): void {
         .choices(['shared', 'files'])
         .makeOptionMandatory(),
     )
-    .option('--cancel', 'give up a copy that was killed, and use the old place again')
     .addHelpText(
       'after',
       `
@@ -42,21 +40,16 @@ Examples:
     .action((flags: Flags) => run(context, flags));
 }
 
-async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
+async function run(context: CliContext, { to }: Flags): Promise<void> {
   const settings = context.settings();
   const worker = workerToMove(workerFileOf(settings.store.mirror), systemClock);
   const { source, target } = await openMove(settings, to, worker, systemClock, context.releases);
-  if (cancel) {
-    await cancelMove(source, target);
-    const document = { cancelled: true, in_use: source.name };
-    return printResult(context, document, [`${source.name} is in use again`]);
-  }
   const report = await moveStore(source, target, context.actor(), systemClock);
   const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
   printResult(context, report, [
     `from  ${report.from}, now closed`,
     `to    ${report.to}`,
-    `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
+    `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}`,
     `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`,
   ]);
   if (to === 'files' && !context.json()) {

@@ -1,6 +1,6 @@
 /**
- * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. Marks the source first; then copies and
- * compares everything in one transaction of the target, so that both are never in use. After a crash, run it again to continue.
+ * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. Marks the source first; then copies
+ * everything and checks the chain in one transaction of the target, so that both are never in use. After a crash, run it again to continue.
  * Section "The shared store" of docs/architecture.md.
  */
 import { type Kysely, sql } from 'kysely';
@@ -81,21 +81,10 @@ export async function moveStore(source: StoreSide, target: StoreSide, actor: Act
     await setIdentity(source.journal, { moved: 'moved', id, to: target.name });
     return report;
   } catch (error) {
-    // If the target is certainly empty and nobody else continues the move, the source can be used again.
+    // If the target certainly has nothing of it, the source can be used again.
     await unmark(source, target, id).catch(() => {});
     throw error;
   }
-}
-
-/** Makes the source usable again if a move was begun and the target has nothing of it. Throws an OperatorError. */
-export async function cancelMove(source: StoreSide, target: StoreSide): Promise<void> {
-  const found = movedTo(await identityOf(journalOf(source.journal)));
-  if (found?.moved !== 'moving') throw notMoving(source);
-  await unmark(source, target, found.id);
-}
-
-function notMoving({ name }: StoreSide): UsageError {
-  return new UsageError(`${name} is not being moved: there is nothing to cancel`);
 }
 
 const journalOf = (db: Database): Kysely<JournalTables> => db;
@@ -119,7 +108,7 @@ async function begunIn(source: StoreSide, target: StoreSide, db: Database): Prom
   if (found.moved === 'moved') throw new UsageError(`${source.name} was already moved to ${found.to}`);
   if (found.to === target.name) return found.id;
   throw new UsageError(`${source.name} is being moved to ${found.to}, not to ${target.name}`, {
-    advice: 'Run `admin-mirror store copy` with the settings with which the move was begun, or with --cancel.',
+    advice: 'Run `admin-mirror store copy` with the settings with which the move was begun.',
   });
 }
 
@@ -168,12 +157,8 @@ async function setIdentity(
 /** Removes the mark in a transaction of the target, which waits for a copy or commit that is still under way there. */
 async function unmark(source: StoreSide, target: StoreSide, id: string): Promise<void> {
   await target.journal.transaction().execute(async (to) => {
-    if ((await identityOf(journalOf(to))) === id) {
-      throw new UsageError(`${target.name} already has all of ${source.name}: the move cannot be cancelled`, {
-        advice: 'Run `admin-mirror store copy` again to finish the move.',
-      });
-    }
-    if (movedTo(await identityOf(journalOf(source.journal)))?.moved !== 'moving') throw notMoving(source);
+    if ((await identityOf(journalOf(to))) === id) return;
+    if (movedTo(await identityOf(journalOf(source.journal)))?.moved !== 'moving') return;
     if (hasOwnWorkerFile(target)) await emptyWorker(target.worker);
     await setIdentity(source.journal, id);
   });
@@ -188,103 +173,59 @@ async function emptyWorker(worker: Database): Promise<void> {
   for (const { name } of workerTables) await worker.deleteFrom(name).execute();
 }
 
-/** Copies and compares everything. If an earlier run copied everything and was killed then, only compares. */
+/** Copies everything and checks the chain. If an earlier run copied everything and was killed then, only checks. */
 async function moveInto(source: StoreSide, side: StoreSide, to: Database, id: string): Promise<MoveReport> {
-  const target = { ...side, journal: to, worker: hasOwnWorkerFile(side) ? side.worker : to };
-  if ((await identityOf(journalOf(to))) === id) return compareEarlierCopy(source, target, id);
-  if ((await begunIn(source, side, source.journal)) === undefined) {
-    throw new UsageError(`the move of ${source.name} was cancelled meanwhile; nothing was copied`);
-  }
-  await checkEmpty(target, hasOwnWorkerFile(side) ? journalTables : allTables);
-  if (hasOwnWorkerFile(side)) {
-    await side.worker.transaction().execute(async (worker) => {
-      // It may hold rows of a copy that was killed.
-      await emptyWorker(worker);
-      if (source.worker !== undefined) await copyTables(source.worker, target, worker, workerTables);
-    });
-  } else if (source.worker !== undefined) await copyTables(source.worker, target, to, workerTables);
-  // The id of the journal comes last: if the target has it, it has everything.
-  await copyTables(source.journal, target, to, journalTables);
-  await setIdentity(to, id);
-  return compare(source, target, id);
-}
-
-async function copyTables(from: Database, target: StoreSide, to: Database, tables: readonly Table[]): Promise<void> {
-  for (const table of tables) {
-    for await (const rows of chunksOf<Record<string, unknown>>(from, table.name, table.key)) {
-      const atOnce = Math.max(1, Math.floor(maxValues / Math.max(1, Object.keys(rows[0] ?? {}).length)));
-      for (let at = 0; at < rows.length; at += atOnce) {
-        await to
-          .insertInto(table.name)
-          .values(rows.slice(at, at + atOnce))
-          .execute();
-      }
-    }
-    if (table.isNumbered) await target.continueNumbers(to, table.name, table.key[0] ?? '');
-  }
-}
-
-async function compare(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
+  const worker = hasOwnWorkerFile(side) ? side.worker : to;
+  const isCopied = (await identityOf(journalOf(to))) === id;
   const rows: Record<string, number> = {};
-  for (const table of allTables) {
-    const [from, to] = [databaseOf(table, source), databaseOf(table, target)];
-    if (from === undefined || to === undefined) continue;
-    const { name, key } = table;
-    rows[name] = 0;
-    const there = chunksOf<Record<string, unknown>>(to, name, key);
-    for await (const each of chunksOf<Record<string, unknown>>(from, name, key)) {
-      // Reads both sides in turn: a database ends a transaction that waits too long for its next statement.
-      const { value = [] } = await there.next();
-      if (textOf(each) !== textOf(value)) throw differs(source, target, name);
-      rows[name] += each.length;
+  const copy = async (from: Database | undefined, into: Database, tables: readonly Table[]): Promise<void> => {
+    for (const table of tables) if (from !== undefined) rows[table.name] = await copyTable(from, side, into, table);
+  };
+  if (!isCopied) {
+    if ((await begunIn(source, side, source.journal)) === undefined) {
+      throw new UsageError(`the move of ${source.name} was given up meanwhile; nothing was copied`);
     }
-    if ((await there.next()).done !== true) throw differs(source, target, name);
+    await checkEmpty({ ...side, journal: to, worker }, hasOwnWorkerFile(side) ? journalTables : allTables);
+    if (hasOwnWorkerFile(side)) {
+      await side.worker.transaction().execute(async (into) => {
+        // It may hold rows of a copy that was killed.
+        await emptyWorker(into);
+        await copy(source.worker, into, workerTables);
+      });
+    } else await copy(source.worker, to, workerTables);
+    // The id of the journal comes last: if the target has it, it has everything.
+    await copy(source.journal, to, journalTables);
+    await setIdentity(to, id);
   }
-  return reportOf(source, target, id, rows);
+  return { from: source.name, to: side.name, journal: id, ...(await checkChain(source, side.name, to)), rows };
 }
 
-async function reportOf(
-  source: StoreSide,
-  target: StoreSide,
-  id: string,
-  rows: Readonly<Record<string, number>>,
-): Promise<MoveReport> {
-  return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
+/** Returns how many rows were copied. */
+async function copyTable(from: Database, target: StoreSide, to: Database, table: Table): Promise<number> {
+  const { name, key } = table;
+  let copied = 0;
+  for await (const rows of chunksOf<Record<string, unknown>>(from, name, key)) {
+    const atOnce = Math.max(1, Math.floor(maxValues / Math.max(1, Object.keys(rows[0] ?? {}).length)));
+    for (let at = 0; at < rows.length; at += atOnce) {
+      const part = rows.slice(at, at + atOnce);
+      await to.insertInto(name).values(part).execute();
+      copied += part.length;
+    }
+  }
+  if (table.isNumbered) await target.continueNumbers(to, name, key[0] ?? '');
+  return copied;
 }
-
-function textOf(rows: readonly Record<string, unknown>[]): string {
-  return JSON.stringify(rows.map((row) => Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))));
-}
-
-const differs = (source: StoreSide, target: StoreSide, table: string): FileError =>
-  copyFailed(`${table} in ${target.name} differs from ${source.name}`);
-
-const copyFailed = (message: string): FileError =>
-  new FileError(message, { advice: 'Check the disk and the database, then run this again.' });
 
 /**
- * Checks what an earlier run copied completely before it was killed. If the target was used since, its rows differ, and only the chain
- * can prove that it continues the source.
+ * Checks that every step, row and account in the target is as the chain says, and that the chain contains the newest step of the
+ * source: if the target was used since an earlier copy, it has more. Throws a FileError.
  */
-async function compareEarlierCopy(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
-  const [before, now] = [await headOf(journalOf(source.journal)), await headOf(journalOf(target.journal))];
-  if (before?.hash === now?.hash) return compare(source, target, id);
-  const rows: Record<string, number> = {};
-  for (const table of allTables) {
-    const count = databaseOf(table, target)
-      ?.selectFrom(table.name)
-      .select(({ fn }) => fn.countAll<number>().as('rows'));
-    rows[table.name] = (await count?.executeTakeFirst())?.rows ?? 0;
-  }
-  return reportOf(source, target, id, rows);
-}
-
-/** Checks that the chain in the target is whole and contains the newest step of the source. Throws a FileError. */
-async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head: Head; steps: number }> {
+async function checkChain(source: StoreSide, name: string, to: Database): Promise<{ head: Head; steps: number }> {
   const expectedHash = (await headOf(journalOf(source.journal)))?.hash;
-  const { status, problems, steps, head } = await verifyChain(journalOf(target.journal), expectedHash);
+  const { status, problems, steps, head } = await verifyChain(journalOf(to), expectedHash);
   if (status === 'whole' && head !== null) return { head, steps };
-  throw copyFailed(
-    `the copy in ${target.name} differs from the source: ${problems[0] ?? 'its newest step is different'}`,
-  );
+  const problem = problems[0] ?? 'its newest step is different';
+  throw new FileError(`the copy in ${name} differs from the source: ${problem}`, {
+    advice: 'Check the disk and the database, then run this again.',
+  });
 }

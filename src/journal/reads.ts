@@ -75,12 +75,6 @@ export function readsOf(db: Connection) {
       const next = await steps().where('step', '>', begun.step).select('at').orderBy('step').executeTakeFirst();
       return next?.at ?? null;
     },
-    /** The rows of the batch that have a step after this one. */
-    rowsAfter: async (batch: string, step: number) => {
-      const steps = db.selectFrom('journal_steps').select('row').distinct().where('batch', '=', batch);
-      const rows = await steps.where('step', '>', step).where('row', 'is not', null).execute();
-      return new Set(rows.flatMap(({ row }) => row ?? []));
-    },
     /** Who added, submitted, approved, confirmed, sent and discarded the batch; each person once in each list. */
     people: (batch: string) => peopleOf(db, batch),
     /** Who added the batch. Faster than `people`: it reads no steps of rows. */

@@ -60,7 +60,7 @@ export class Sendings {
     this.#checkFree(batch.batch);
     const approved = await this.#opened(actor, this.#surroundings.signal, async (ports) => {
       // No file to compare with: the console deleted the sheet after planning, and sends the plan.
-      await checkSendable(ports, batch, { file: null, again, acceptJournal: null });
+      await checkSendable(ports, batch, { file: null, again });
       const question = await consentQuestion(ports.journal, batch, action, ports.client.address);
       if (isSameTotal(typed, question.typed)) return `by typing ${question.typed}`;
       throw new UsageError('that is not the total; nothing was sent', {
@@ -130,7 +130,7 @@ export class Sendings {
 
   async #run({ batch: { batch }, action, actor, consent }: Order, signal: AbortSignal, begin: () => void) {
     const { settings, log } = this.#surroundings;
-    const options = { ...settings.bulk, maxErrors: defaultMaxErrors, acceptJournal: null };
+    const options = { ...settings.bulk, maxErrors: defaultMaxErrors };
     try {
       const problem = await this.#opened(actor, signal, async (ports) => {
         const { journal, rules } = ports;

@@ -623,7 +623,7 @@ export class World {
       // A person sees the plan, and consents sooner or later.
       const { signal } = new AbortController();
       const whole = { journal, memory, client, clock: machine.clock, signal, rules: openRules };
-      await checkSendable(whole, found, { file: null, again: { reason: null }, acceptJournal: null });
+      await checkSendable(whole, found, { file: null, again: { reason: null } });
       await machine.sleep(process)(pick(random, [secondMs, minuteMs, 2 * hourMs]));
     }
     const ports = { memory, clock: machine.clock, sleep: machine.sleep(process), settleAfterMs };

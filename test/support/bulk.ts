@@ -133,7 +133,6 @@ export const defaultOptions: SendingOptions = {
   concurrency: 1,
   maxErrors: 100,
   againWithinMs: openRules.againWithinMs,
-  acceptJournal: null,
 };
 
 export function intentsOf(journal: Journal, batch: string): Promise<Intent[]> {

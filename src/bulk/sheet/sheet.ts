@@ -16,7 +16,7 @@ export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';
  * CSV and TSV have only `text`, `error` and `empty`; JSON lines also have numbers and booleans. `formatted` and `altered` are
  * numbers that an .xlsx shows in another form, and as another number or not at all (xlsx/number-format.ts).
  */
-export type CellKind = 'text' | 'number' | 'formatted' | 'altered' | 'boolean' | 'date' | 'percent' | 'error' | 'empty';
+type CellKind = 'text' | 'number' | 'formatted' | 'altered' | 'boolean' | 'date' | 'percent' | 'error' | 'empty';
 
 export interface SheetCell {
   /** Without spaces, no-break spaces and zero-width characters at its ends; '' if empty. */

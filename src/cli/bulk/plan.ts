@@ -76,7 +76,7 @@ async function planAndShow(
   await showPlan(context, ports, await plan(ports), sheet);
 }
 
-export interface PlannedBatch {
+interface PlannedBatch {
   readonly batch: Batch;
   /** As they were planned: reading a large batch back would take as long as planning it. */
   readonly rows: BatchRows;

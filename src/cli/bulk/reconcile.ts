@@ -17,11 +17,12 @@ import type { CliContext } from '../context.ts';
 import { checkSpan, formatOption, toMoment } from '../flag-values.ts';
 import { paint, printJson, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
-import { acceptReasonOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
+import { addSettleFlag, type BulkPorts, openBulk, reasonOf, type SendFlags } from './shared.ts';
 
 const formats = ['table', 'csv', 'json'] as const;
 
-interface Flags extends Pick<SendFlags, 'settleAfter' | 'acceptJournal' | 'reason'> {
+interface Flags extends Pick<SendFlags, 'settleAfter' | 'reason'> {
+  readonly acceptJournal?: true;
   readonly since?: number;
   readonly until?: number;
   readonly adopt?: boolean;
@@ -63,7 +64,7 @@ Examples:
 }
 
 async function run(context: CliContext, name: string | undefined, flags: Flags): Promise<void> {
-  const accepted = acceptReasonOf(flags);
+  const accepted = flags.acceptJournal === true ? reasonOf('--accept-journal', flags.reason) : null;
   if (accepted === null && flags.reason !== undefined) {
     throw new UsageError('--reason needs --accept-journal', { advice: 'Add --accept-journal, or leave --reason out.' });
   }

@@ -36,7 +36,6 @@ import { openBulkWatch } from '../progress.ts';
 import { actionArgument, isValid, notePlan, planRows, readFile } from './plan.ts';
 import { printRows, problemLines, reportLines, totalLines } from './words.ts';
 import {
-  acceptReasonOf,
   addAgainFlags,
   addPlanFlags,
   addSendFlags,
@@ -149,7 +148,7 @@ async function apply(job: Job): Promise<void> {
   const { context, ports, batch, flags } = job;
   const again = againOf(flags);
   const file = batch.file === null ? null : resolve(context.folder, batch.file);
-  await checkSendable(ports, batch, { file, again, acceptJournal: acceptReasonOf(flags) });
+  await checkSendable(ports, batch, { file, again });
   const approved = await approve(job);
   // It may have been saved again while the question was open.
   checkFile(batch, file);
@@ -205,7 +204,6 @@ async function sendWatched(
     sendMarginMs: sendMarginOf(store.sharedLeaseMs),
     settleAfterMs: flags.settleAfter ?? bulk.settleAfterMs,
     maxErrors: flags.maxErrors,
-    acceptJournal: acceptReasonOf(flags),
   };
   const drain = (): void => {
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves its outcome unknown.');

@@ -16,7 +16,6 @@ import { openSurroundings } from '../logger.ts';
 
 export interface AgainFlags {
   readonly again?: true;
-  readonly acceptJournal?: true;
   readonly reason?: string;
 }
 
@@ -62,26 +61,17 @@ export function addSettleFlag(command: Command): Command {
 }
 
 export function addSendFlags(command: Command): Command {
-  return addSettleFlag(command)
-    .option('--max-errors <n>', 'stop after <n> failed rows', toCount, defaultMaxErrors)
-    .option('--accept-journal', 'accept this journal although it lacks rows that were sent; needs --reason');
+  return addSettleFlag(command).option('--max-errors <n>', 'stop after <n> failed rows', toCount, defaultMaxErrors);
 }
 
 /** Reads the flags about sending again. Throws a UsageError if the reason is missing. */
-export function againOf({ again, reason, acceptJournal }: AgainFlags): Again {
+export function againOf({ again, reason }: AgainFlags): Again {
   if (again === true) return { reason: reasonOf('--again', reason) };
-  if (reason === undefined || acceptJournal === true) return { reason: null };
-  throw new UsageError('--reason needs --again or --accept-journal', {
-    advice: 'Add --again or --accept-journal, or leave --reason out.',
-  });
+  if (reason === undefined) return { reason: null };
+  throw new UsageError('--reason needs --again', { advice: 'Add --again, or leave --reason out.' });
 }
 
-/** Returns the reason to accept the journal; null without --accept-journal. Throws a UsageError if the reason is missing. */
-export function acceptReasonOf({ acceptJournal, reason }: AgainFlags): string | null {
-  return acceptJournal === true ? reasonOf('--accept-journal', reason) : null;
-}
-
-function reasonOf(flag: string, reason: string | undefined): string {
+export function reasonOf(flag: string, reason: string | undefined): string {
   const words = reason?.trim() ?? '';
   if (words !== '') return words;
   throw new UsageError(`${flag} needs a reason`, { advice: 'Say why: --reason "…". It stays on record.' });

@@ -82,19 +82,6 @@ test.each(['sep-line-in-quotes', 'sep-line-filled'])('A line with the separator 
   expect(grid(await others(`${name}.csv`))).toEqual([[2, '5', 'add', '5', 'x']]);
 });
 
-test('A value under merged cells is a problem of its cell, and so is a value that several rows share', async () => {
-  const { problems } = await others('values-under-merged-cells.xlsx');
-  expect(problems.filter(({ column }) => column === 'amount')).toEqual([
-    { row: 2, column: 'amount', problem: expect.stringContaining('the cells C2:C3 are merged over several rows') },
-    {
-      row: 3,
-      column: 'amount',
-      problem: expect.stringContaining('the cell C3 holds "900" under the merged cells C2:C3'),
-    },
-  ]);
-  expect(problems.map(({ row }) => row)).not.toContain(4);
-});
-
 test('A number that is shown as another one is not read as the stored one', async () => {
   expect(column(await others('shown-in-thousands.xlsx'), 'amount')).toEqual(['altered 5000', 'altered 5000000']);
   expect(column(await others('padded-name.xlsx'), 'username')).toEqual(['formatted 7']);

@@ -56,6 +56,7 @@ describe('A file is refused, with its name and the reason, if it', () => {
     ['is cut off', 'cut-off.xlsx', 'it is damaged: the end of the archive is missing'],
     ['has rows out of order', 'row-out-of-order.xlsx', 'in the sheet "Credits", row 2 follows row 3'],
     ['has a row twice', 'row-twice.xlsx', 'in the sheet "Credits", row 2 follows row 2'],
+    ['has merged cells', 'others/values-under-merged-cells.xlsx', 'it has merged cells (A2:A3)'],
     ['has a cell twice', 'cell-twice.xlsx', 'in the sheet "Credits", the cell C2 is out of place in row 2'],
     ['has a row within a row', 'row-in-row.xlsx', 'in the sheet "Credits", a <row> is out of place behind row 1'],
     ['has a cell within a cell', 'cell-in-cell.xlsx', 'in the sheet "Credits", a <c> is out of place behind row 2'],

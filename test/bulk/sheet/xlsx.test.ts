@@ -1,8 +1,4 @@
-import { writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { readSheet } from '../../../src/bulk/sheet/sheet.ts';
-import { text, workbookWith } from '../../fixtures/sheets/make/workbook.ts';
-import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { column, grid, readFixture, refusalOf } from './fixture.ts';
 
 const plain = [
@@ -138,33 +134,4 @@ describe('A workbook', () => {
       expect(grid(await readFixture(name))).toEqual(plain);
     },
   );
-});
-
-describe('Merged cells', () => {
-  const sheetWith = (merges: readonly string[], rows: string) => {
-    const list = merges.map((ref) => `<mergeCell ref="${ref}"/>`).join('');
-    const bytes = workbookWith({ sheets: [{ name: 'Credits', rows }] }, 'xl/worksheets/sheet1.xml', (part) => ({
-      ...part,
-      content: String(part.content).replace('</sheetData>', `</sheetData><mergeCells>${list}</mergeCells>`),
-    }));
-    const file = `${temporaryFolder()}/merged.xlsx`;
-    writeFileSync(file, bytes);
-    return readSheet(file, { signal: new AbortController().signal });
-  };
-
-  test('that overlap, or cover a header, are refused', async () => {
-    const rows =
-      `<row r="1">${['A1', 'B1', 'C1'].map((place) => text(place, place)).join('')}</row>` +
-      `<row r="2">${text('A2', 'x')}</row><row r="3">${text('A3', 'y')}</row>`;
-    expect((await refusalOf(sheetWith(['A2:A3', 'A2:B3'], rows))).message).toMatch(
-      /A2:A3 and A2:B3 overlap|A2:B3 and A2:A3 overlap/,
-    );
-    expect((await refusalOf(sheetWith(['A1:B1'], rows))).message).toContain(
-      'its header "B1" lies under the merged cells A1:B1',
-    );
-    expect((await refusalOf(sheetWith(['nonsense'], rows))).message).toContain(
-      '"nonsense" is no range of merged cells',
-    );
-    expect((await sheetWith(['A4:C4'], rows)).problems).toEqual([]);
-  });
 });

@@ -6,7 +6,6 @@ import { Budget, limits, refusal } from '../limits.ts';
 import { columnLetters, emptyCell, headersOf, type SheetContent, SheetRows, shown } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import { type Archive, openArchive } from './archive.ts';
-import { Merges } from './merges.ts';
 import {
   CellFault,
   type CellSource,
@@ -38,15 +37,14 @@ export async function readXlsx(
     from1904,
     uncalculated,
   };
-  let [rows, last, columns] = [undefined as SheetRows | undefined, 1, [] as readonly string[]];
-  const { hidden, merges } = await readWorksheet(archive, sheet, source, (row, cells) => {
+  let [rows, last] = [undefined as SheetRows | undefined, 1];
+  const { hidden, merged } = await readWorksheet(archive, sheet, source, (row, cells) => {
     if (rows !== undefined) {
       rows.addBlank(row - last - 1);
       last = row;
       rows.add(row, cells);
     } else if (row === 1) {
-      columns = headersOf(cells);
-      rows = new SheetRows(columns, new Budget(file));
+      rows = new SheetRows(headersOf(cells), new Budget(file));
     } else {
       const reason = `its first row is empty; the first with cells is row ${row}`;
       throw refusal(file, reason, 'Move the headers to row 1.');
@@ -54,7 +52,13 @@ export async function readXlsx(
   });
   if (rows === undefined)
     throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with `--sheet`.');
-  await merges.check(rows, columns, signal);
+  if (merged !== undefined) {
+    throw refusal(
+      file,
+      `it has merged cells (${merged}), and nobody can see what lies under them or whom they are for`,
+      'Unmerge them in the spreadsheet program, and fill each cell.',
+    );
+  }
   // A person who filters a sheet may think that only the visible rows count.
   if (hidden.rows > 0) {
     const which = `${counted(hidden.rows, 'row is', 'rows are')} hidden in the sheet`;
@@ -192,7 +196,8 @@ async function readWorksheet(
   const hidden = { rows: 0, firstRow: 0, columns: [] as string[] };
   /** Rows without a height of their own are not seen. */
   let areFlat = false;
-  const merges = new Merges(archive.file);
+  /** The first range of merged cells. */
+  let merged: string | undefined;
   const runs = new TextRuns();
   const budget = new Budget(archive.file);
   const damaged = (detail: string): never => {
@@ -256,7 +261,7 @@ async function readWorksheet(
           const { defaultRowHeight, defaultColWidth, zeroHeight } = attributes();
           if (isFlat(defaultColWidth)) hidden.columns.push('all without a width of their own');
           areFlat = truth(zeroHeight) || isFlat(defaultRowHeight);
-        } else if (tag === 'mergeCell') merges.add(attributes()['ref'] ?? '', columnOf);
+        } else if (tag === 'mergeCell') merged ??= attributes()['ref'] ?? '';
         if (tag === 'row' && level === inRow) openRow(attributes());
         else if (tag === 'c' && level === inCell) openCell(attributes());
         else if (level !== inCell) return;
@@ -288,7 +293,7 @@ async function readWorksheet(
     },
     'large',
   );
-  return { hidden, merges };
+  return { hidden, merged };
 }
 
 /** Whether the row or column cannot be seen: marked as hidden, or dragged to a size of zero, which does not mark it. */

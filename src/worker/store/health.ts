@@ -62,14 +62,18 @@ export interface JournalCheck {
 const busyMs = 250;
 
 /** Checks the files as they are at that moment, even if they were replaced. Hardly waits, and never throws. */
-export type HealthStore = ReturnType<typeof openHealthStore>;
+export interface HealthStore {
+  mirror(): Promise<Check<MirrorHealth>>;
+  journal(): Promise<Check<JournalHealth>>;
+  close(): Promise<void>;
+}
 
 /** None of the files has to exist. The caller closes the store. @param shared given if the journal is in a shared store */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
   clock: Clock,
   shared?: () => Promise<JournalCheck>,
-) {
+): HealthStore {
   const ofMirror = fileCheck(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));
   const ofJournal = fileCheck(journalKind, journal, (database) => {
     const db = tablesOver<JournalTables>(sqliteDialect(database));

@@ -15,7 +15,7 @@ import { hasTable, openShared, openSharedIfMade } from '../../store/postgres-sch
 import type { FleetMember } from './port.ts';
 import { workerKind } from './sqlite.ts';
 import type { Membership } from '../fleet.ts';
-import { openWorkerStoreOver, schedulerLock, workerLockWords, type WorkerStore } from './store.ts';
+import { schedulerLock, workerLockWords, WorkerStore } from './store.ts';
 
 /** Opens the worker's store; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
@@ -49,7 +49,7 @@ function openOver(database: SharedDatabase, clock: Clock): WorkerStore {
   const fleet = () => fleetIn(database);
   // The errors of `database` are already explained.
   const explain = (error: unknown) => error;
-  return openWorkerStoreOver({ dialect, explain, locks, clock: database.clockFor(clock), fleet, close });
+  return new WorkerStore({ dialect, explain, locks, clock: database.clockFor(clock), fleet, close });
 }
 
 /** Stays connected between two checks. Connects again after a failure. */

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../../model/time.ts';
 import { type FileKind, openForReading, openForWriting } from '../../store/file-kind.ts';
 import { sqliteDialect } from '../../store/kysely-sqlite.ts';
 import { lockColumns, locksIn, storeLocks } from '../../store/lock.ts';
-import { openWorkerStoreOver, type WorkerBackend, workerLockWords, type WorkerStore } from './store.ts';
+import { type WorkerBackend, workerLockWords, WorkerStore } from './store.ts';
 
 const tables: readonly string[] = [
   `CREATE TABLE worker_jobs (
@@ -64,13 +64,13 @@ const pragmas = ['synchronous = FULL'];
 
 /** Opens the worker's file; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
-  return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, pragmas), file, clock));
+  return new WorkerStore(backendOf(openForWriting(workerKind, file, pragmas), file, clock));
 }
 
 /** Opens an existing file for reading. Throws a FileError. The caller closes it. */
 export function openWorkerStoreForReading(file: string, clock: Clock = systemClock): WorkerStore {
   const absent = new FileError(`there is no ${file}: no worker has run for this mirror`);
-  return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock));
+  return new WorkerStore(backendOf(openForReading(workerKind, file, absent, absent), file, clock));
 }
 
 /** Returns what a move of the whole store takes along from the worker. Opening throws a FileError. */

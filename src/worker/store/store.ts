@@ -63,213 +63,253 @@ export const workerLockWords: LockWords = {
   what: (name) => (name === schedulerLock ? 'the schedule' : name),
 };
 
-export type WorkerStore = ReturnType<typeof openWorkerStoreOver>;
-
 /**
- * Opens the store of the backend. When the promise of a writing method resolves, the change is durable; otherwise nothing has changed.
+ * The store of the backend. When the promise of a writing method resolves, the change is durable; otherwise nothing has changed.
  * All methods throw a FileError. The caller closes the store, which closes the database.
  */
-export function openWorkerStoreOver(backend: WorkerBackend) {
-  const db = tablesOver<WorkerTables>(backend.dialect);
-  const { locks, clock } = backend;
-  const now = (): Timestamp => timestampOf(clock.now());
-  let scheduler: string | undefined;
+export class WorkerStore {
+  readonly #backend: WorkerBackend;
+  readonly #db: Connection;
+  readonly #locks: StoreLocks;
+  /** The clock for jobs and alerts. Several machines may share it. */
+  readonly clock: Clock;
+  #scheduler: string | undefined;
 
-  async function explained<T>(work: () => Promise<T>): Promise<T> {
+  constructor(backend: WorkerBackend) {
+    this.#backend = backend;
+    this.#db = tablesOver<WorkerTables>(backend.dialect);
+    this.#locks = backend.locks;
+    this.clock = backend.clock;
+  }
+
+  /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted once the lock may be lost. */
+  async acquireScheduler(run: string): Promise<AbortSignal> {
+    await this.#transaction((connection) => this.#locks.acquire(connection, schedulerLock, run, 'schedule'));
+    this.#scheduler = run;
+    return this.#locks.lost(schedulerLock);
+  }
+
+  async releaseScheduler(): Promise<void> {
+    const run = this.#scheduler;
+    if (run !== undefined) await this.#transaction((connection) => this.#locks.release(connection, schedulerLock, run));
+    this.#scheduler = undefined;
+  }
+
+  /** Throws LockHeldError if this process has lost a lock. */
+  checkLocks(): Promise<void> {
+    return this.#step(async () => {});
+  }
+
+  scheduler(): Promise<LockOwner | undefined> {
+    return this.#explained(() => this.#locks.owner(this.#db, schedulerLock));
+  }
+
+  /** Records the jobs of the settings. A job that is new, or has new times, starts from now. Runs are kept. */
+  adoptJobs(
+    jobs: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
+  ): Promise<void> {
+    return this.#step(async (connection) => {
+      const at = this.#now();
+      const known = await connection.selectFrom('worker_jobs').selectAll().execute();
+      for (const { job } of known) {
+        if (jobs.some(({ name }) => name === job)) continue;
+        await connection.deleteFrom('worker_jobs').where('job', '=', job).execute();
+      }
+      for (const { name, cron, timezone } of jobs) {
+        const before = known.find(({ job }) => job === name);
+        if (before?.cron === cron && before.timezone === timezone) continue;
+        const until = before === undefined || before.handledUntil < at ? at : before.handledUntil;
+        await connection
+          .insertInto('worker_jobs')
+          .values({ job: name, cron, timezone, handledUntil: until })
+          .onConflict((row) => row.column('job').doUpdateSet({ cron, timezone, handledUntil: until }))
+          .execute();
+      }
+    });
+  }
+
+  progress(): Promise<ReadonlyMap<string, JobProgress>> {
+    return this.#explained(async () => {
+      const jobs = await this.#db.selectFrom('worker_jobs').select(['job', 'handledUntil']).orderBy('job').execute();
+      // Whoever began a run by hand that found its lock held has seen that, and it did nothing.
+      const ended = this.#db
+        .selectFrom('worker_runs')
+        .where('outcome', 'is not', null)
+        .where((row) => row.or([row('outcome', '<>', 'locked'), row('cause', '<>', 'by_hand')]));
+      const latest = await this.#lastRuns(ended);
+      const judged = await this.#lastRuns(ended.where('outcome', 'not in', ['skipped', 'stopped']));
+      return new Map(
+        jobs.map(({ job, handledUntil }) => [
+          job,
+          { handledUntil: parseInstant(handledUntil) ?? 0, latest: latest.get(job), judged: judged.get(job) },
+        ]),
+      );
+    });
+  }
+
+  /** Records that all occurrences up to `until` are handled. `until` may be earlier than the recorded time. */
+  setHandled(job: string, until: number): Promise<void> {
+    return this.#step(async (connection) => {
+      const jobs = connection.updateTable('worker_jobs').set({ handledUntil: timestampOf(until) });
+      await jobs.where('job', '=', job).execute();
+    });
+  }
+
+  /** Records that the run has begun and its occurrence is handled. Throws LockHeldError while the job is already running. */
+  async beginRun(run: NewJobRun): Promise<void> {
+    const command = run.cause === 'by_hand' ? 'schedule --once' : 'schedule';
     try {
-      return await work();
+      // A separate transaction: if the next one is rolled back, this process must still know that it holds the lock.
+      await this.#transaction((connection) => this.#locks.acquire(connection, jobLock(run.job), run.run, command));
+      await this.#step((connection) => beginRow(connection, run, this.#now()));
     } catch (error) {
-      throw backend.explain(error);
+      try {
+        await this.#transaction((connection) => this.#locks.release(connection, jobLock(run.job), run.run));
+      } catch {
+        // Otherwise the job would stay locked for as long as this process lives.
+        this.#locks.abandon(jobLock(run.job), run.run);
+      }
+      throw error;
     }
   }
 
-  const transaction = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
-    explained(() => db.transaction().execute(work));
+  endRun(run: string, end: JobRunEnd): Promise<JobRun> {
+    return this.#step(async (connection) => {
+      const ended = await endRow(connection, run, end, this.#now());
+      await this.#locks.release(connection, jobLock(ended.job), run);
+      return ended;
+    });
+  }
+
+  /** Records that an occurrence was skipped, and that it is handled. */
+  recordSkip(
+    occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
+    end: JobRunEnd,
+  ): Promise<void> {
+    return this.#step(async (connection) => {
+      const at = this.#now();
+      await beginRow(connection, { ...occurrence, cause: 'scheduled', attempt: 1 }, at);
+      await endRow(connection, occurrence.run, end, at);
+    });
+  }
+
+  /** Called when a scheduler starts: ends the runs that dead processes left open, as `killed`, and returns them. */
+  endOrphanedRuns(): Promise<JobRun[]> {
+    return this.#step(async (connection) => {
+      const end = {
+        outcome: 'killed',
+        exitCode: null,
+        problem: 'the worker died while it ran',
+        report: null,
+      } as const;
+      const orphans: JobRun[] = [];
+      const running = connection.selectFrom('worker_runs').select(['run', 'job', 'cause']);
+      for (const { run, job, cause } of await running.where('outcome', 'is', null).orderBy('number').execute()) {
+        // Only a scheduler starts runs that are not by hand, and the previous one is gone, even if its lock has not expired yet.
+        const isSchedulers = this.#scheduler !== undefined && cause !== 'by_hand';
+        if (!isSchedulers && (await this.#locks.owner(connection, jobLock(job)))?.run === run) continue;
+        await this.#locks.release(connection, jobLock(job), run);
+        orphans.push(await endRow(connection, run, end, this.#now()));
+      }
+      return orphans;
+    });
+  }
+
+  /** The last runs of one job, or of all; newest first. A run whose process is gone is `killed`, before that is on record. */
+  runs(limit: number, job?: string): Promise<JobRun[]> {
+    return this.#explained(async () => {
+      const all = this.#db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
+      const rows = await (job === undefined ? all : all.where('job', '=', job)).execute();
+      return Promise.all(rows.map((row) => this.#asItIs(row)));
+    });
+  }
+
+  /** As `runs` shows it. */
+  run(run: string): Promise<JobRun | undefined> {
+    return this.#explained(async () => {
+      const row = await this.#rowOf(run);
+      return row === undefined ? undefined : this.#asItIs(row);
+    });
+  }
+
+  /** The workers of a shared store; empty for a file. */
+  async fleet(): Promise<FleetMember[]> {
+    return (await this.#backend.fleet?.()) ?? [];
+  }
+
+  alerts(): Promise<Alert[]> {
+    return this.#explained(async () => {
+      const rows = await this.#db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute();
+      return rows.map(({ code, facts, since, told, endedAt }) => ({
+        problem: { code, facts: JSON.parse(facts), since } as Alert['problem'],
+        told: JSON.parse(told) as Alert['told'],
+        endedAt,
+      }));
+    });
+  }
+
+  // There are never many alerts, so all of them are replaced.
+  saveAlerts(alerts: readonly Alert[]): Promise<void> {
+    return this.#step(async (connection) => {
+      await connection.deleteFrom('worker_alerts').execute();
+      for (const { problem, told, endedAt } of alerts) {
+        const { code, facts, since } = problem;
+        const texts = { facts: JSON.stringify(facts), told: JSON.stringify(told) };
+        const row = { problem: keyOf(problem), code, ...texts, since, endedAt };
+        await connection.insertInto('worker_alerts').values(row).execute();
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#locks.close();
+    await this.#db.destroy();
+    // Kysely closes its driver only if a query has opened it.
+    await this.#backend.close();
+  }
+
+  #now(): Timestamp {
+    return timestampOf(this.clock.now());
+  }
+
+  async #explained<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#backend.explain(error);
+    }
+  }
+
+  #transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    return this.#explained(() => this.#db.transaction().execute(work));
+  }
 
   /** A transaction that writes only if this process still holds all its locks. */
-  const step = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
-    transaction(async (connection) => {
-      await locks.guard(connection);
+  #step<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    return this.#transaction(async (connection) => {
+      await this.#locks.guard(connection);
       return work(connection);
     });
+  }
 
-  const rowOf = (run: string) => db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
+  #rowOf(run: string): Promise<RunRow | undefined> {
+    return this.#db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
+  }
 
   /** The newest of these runs of each job. */
-  async function lastRuns(runs: SelectQueryBuilder<WorkerTables, 'worker_runs', object>): Promise<Map<string, JobRun>> {
+  async #lastRuns(runs: SelectQueryBuilder<WorkerTables, 'worker_runs', object>): Promise<Map<string, JobRun>> {
     const newest = runs.select((eb) => eb.fn.max('number').as('number')).groupBy('job');
-    const rows = await db.selectFrom('worker_runs').selectAll().where('number', 'in', newest).execute();
+    const rows = await this.#db.selectFrom('worker_runs').selectAll().where('number', 'in', newest).execute();
     return new Map(rows.map((row) => [row.job, runOf(row)]));
   }
 
-  async function asItIs(row: RunRow): Promise<JobRun> {
-    if (row.outcome !== null || (await locks.owner(db, jobLock(row.job)))?.run === row.run) return runOf(row);
+  async #asItIs(row: RunRow): Promise<JobRun> {
+    if (row.outcome !== null || (await this.#locks.owner(this.#db, jobLock(row.job)))?.run === row.run)
+      return runOf(row);
     // It may have ended since it was read.
-    const ended = runOf((await rowOf(row.run)) ?? row);
+    const ended = runOf((await this.#rowOf(row.run)) ?? row);
     return ended.outcome === null ? { ...ended, outcome: 'killed' } : ended;
   }
-
-  return {
-    /** The clock for jobs and alerts. Several machines may share it. */
-    clock,
-    /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted once the lock may be lost. */
-    acquireScheduler: async (run: string): Promise<AbortSignal> => {
-      await transaction((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
-      scheduler = run;
-      return locks.lost(schedulerLock);
-    },
-    releaseScheduler: async (): Promise<void> => {
-      const run = scheduler;
-      if (run !== undefined) await transaction((connection) => locks.release(connection, schedulerLock, run));
-      scheduler = undefined;
-    },
-    /** Throws LockHeldError if this process has lost a lock. */
-    checkLocks: (): Promise<void> => step(async () => {}),
-    scheduler: (): Promise<LockOwner | undefined> => explained(() => locks.owner(db, schedulerLock)),
-
-    /** Records the jobs of the settings. A job that is new, or has new times, starts from now. Runs are kept. */
-    adoptJobs: (
-      jobs: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
-    ): Promise<void> =>
-      step(async (connection) => {
-        const at = now();
-        const known = await connection.selectFrom('worker_jobs').selectAll().execute();
-        for (const { job } of known) {
-          if (jobs.some(({ name }) => name === job)) continue;
-          await connection.deleteFrom('worker_jobs').where('job', '=', job).execute();
-        }
-        for (const { name, cron, timezone } of jobs) {
-          const before = known.find(({ job }) => job === name);
-          if (before?.cron === cron && before.timezone === timezone) continue;
-          const until = before === undefined || before.handledUntil < at ? at : before.handledUntil;
-          await connection
-            .insertInto('worker_jobs')
-            .values({ job: name, cron, timezone, handledUntil: until })
-            .onConflict((row) => row.column('job').doUpdateSet({ cron, timezone, handledUntil: until }))
-            .execute();
-        }
-      }),
-    progress: (): Promise<ReadonlyMap<string, JobProgress>> =>
-      explained(async () => {
-        const jobs = await db.selectFrom('worker_jobs').select(['job', 'handledUntil']).orderBy('job').execute();
-        // Whoever began a run by hand that found its lock held has seen that, and it did nothing.
-        const ended = db
-          .selectFrom('worker_runs')
-          .where('outcome', 'is not', null)
-          .where((row) => row.or([row('outcome', '<>', 'locked'), row('cause', '<>', 'by_hand')]));
-        const latest = await lastRuns(ended);
-        const judged = await lastRuns(ended.where('outcome', 'not in', ['skipped', 'stopped']));
-        return new Map(
-          jobs.map(({ job, handledUntil }) => [
-            job,
-            { handledUntil: parseInstant(handledUntil) ?? 0, latest: latest.get(job), judged: judged.get(job) },
-          ]),
-        );
-      }),
-    /** Records that all occurrences up to `until` are handled. `until` may be earlier than the recorded time. */
-    setHandled: (job: string, until: number): Promise<void> =>
-      step(async (connection) => {
-        const jobs = connection.updateTable('worker_jobs').set({ handledUntil: timestampOf(until) });
-        await jobs.where('job', '=', job).execute();
-      }),
-
-    /** Records that the run has begun and its occurrence is handled. Throws LockHeldError while the job is already running. */
-    beginRun: async (run: NewJobRun): Promise<void> => {
-      const command = run.cause === 'by_hand' ? 'schedule --once' : 'schedule';
-      try {
-        // A separate transaction: if the next one is rolled back, this process must still know that it holds the lock.
-        await transaction((connection) => locks.acquire(connection, jobLock(run.job), run.run, command));
-        await step((connection) => beginRow(connection, run, now()));
-      } catch (error) {
-        try {
-          await transaction((connection) => locks.release(connection, jobLock(run.job), run.run));
-        } catch {
-          // Otherwise the job would stay locked for as long as this process lives.
-          locks.abandon(jobLock(run.job), run.run);
-        }
-        throw error;
-      }
-    },
-    endRun: (run: string, end: JobRunEnd): Promise<JobRun> =>
-      step(async (connection) => {
-        const ended = await endRow(connection, run, end, now());
-        await locks.release(connection, jobLock(ended.job), run);
-        return ended;
-      }),
-    /** Records that an occurrence was skipped, and that it is handled. */
-    recordSkip: (
-      occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
-      end: JobRunEnd,
-    ): Promise<void> =>
-      step(async (connection) => {
-        const at = now();
-        await beginRow(connection, { ...occurrence, cause: 'scheduled', attempt: 1 }, at);
-        await endRow(connection, occurrence.run, end, at);
-      }),
-    /** Called when a scheduler starts: ends the runs that dead processes left open, as `killed`, and returns them. */
-    endOrphanedRuns: (): Promise<JobRun[]> =>
-      step(async (connection) => {
-        const end = {
-          outcome: 'killed',
-          exitCode: null,
-          problem: 'the worker died while it ran',
-          report: null,
-        } as const;
-        const orphans: JobRun[] = [];
-        const running = connection.selectFrom('worker_runs').select(['run', 'job', 'cause']);
-        for (const { run, job, cause } of await running.where('outcome', 'is', null).orderBy('number').execute()) {
-          // Only a scheduler starts runs that are not by hand, and the previous one is gone, even if its lock has not expired yet.
-          const isSchedulers = scheduler !== undefined && cause !== 'by_hand';
-          if (!isSchedulers && (await locks.owner(connection, jobLock(job)))?.run === run) continue;
-          await locks.release(connection, jobLock(job), run);
-          orphans.push(await endRow(connection, run, end, now()));
-        }
-        return orphans;
-      }),
-    /** The last runs of one job, or of all; newest first. A run whose process is gone is `killed`, before that is on record. */
-    runs: (limit: number, job?: string): Promise<JobRun[]> =>
-      explained(async () => {
-        const all = db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
-        const rows = await (job === undefined ? all : all.where('job', '=', job)).execute();
-        return Promise.all(rows.map(asItIs));
-      }),
-    /** As `runs` shows it. */
-    run: (run: string): Promise<JobRun | undefined> =>
-      explained(async () => {
-        const row = await rowOf(run);
-        return row === undefined ? undefined : asItIs(row);
-      }),
-
-    /** The workers of a shared store; empty for a file. */
-    fleet: async (): Promise<FleetMember[]> => (await backend.fleet?.()) ?? [],
-
-    alerts: (): Promise<Alert[]> =>
-      explained(async () => {
-        const rows = await db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute();
-        return rows.map(({ code, facts, since, told, endedAt }) => ({
-          problem: { code, facts: JSON.parse(facts), since } as Alert['problem'],
-          told: JSON.parse(told) as Alert['told'],
-          endedAt,
-        }));
-      }),
-    // There are never many alerts, so all of them are replaced.
-    saveAlerts: (alerts: readonly Alert[]): Promise<void> =>
-      step(async (connection) => {
-        await connection.deleteFrom('worker_alerts').execute();
-        for (const { problem, told, endedAt } of alerts) {
-          const { code, facts, since } = problem;
-          const texts = { facts: JSON.stringify(facts), told: JSON.stringify(told) };
-          const row = { problem: keyOf(problem), code, ...texts, since, endedAt };
-          await connection.insertInto('worker_alerts').values(row).execute();
-        }
-      }),
-    close: async (): Promise<void> => {
-      await locks.close();
-      await db.destroy();
-      // Kysely closes its driver only if a query has opened it.
-      await backend.close();
-    },
-  };
 }
 
 type RunRow = Selectable<WorkerTables['worker_runs']>;
@@ -297,6 +337,7 @@ async function beginRow(
     const jobs = connection.updateTable('worker_jobs').set({ handledUntil: time });
     await jobs.where('job', '=', run.job).where('handledUntil', '<', time).execute();
   }
+
   await connection
     .deleteFrom('worker_runs')
     .where('job', '=', run.job)

@@ -7,12 +7,13 @@ import { serverAheadOf } from '../api/headers.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
 import type { DayRange } from '../model/era.ts';
+import { OperatorError } from '../model/errors.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import { type ResourceName, resourceOf, type SortDirection } from '../model/resources.ts';
-import { addDays, type Clock, type Day, dayOf, parseWritten } from '../model/time.ts';
+import { type Clock, type Day, dayOf, parseWritten } from '../model/time.ts';
 import { ContradictionError } from './failures.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
-import { farDay, measureProfile } from './measure.ts';
+import { measureProfile } from './measure.ts';
 import type { Profile } from './profile.ts';
 import type { RequestGate } from './run-bounds.ts';
 import { type Look, lookAtRecord } from './look.ts';
@@ -48,8 +49,6 @@ export interface Source {
     signal: AbortSignal,
     wanted?: PageWanted,
   ): Promise<MirrorPage>;
-  /** Whether the server takes ranges of days as they were measured. */
-  takesRanges(resource: ResourceName, profile: Profile, signal: AbortSignal): Promise<boolean>;
   /** Whether the host makes a page of the newest records of this size. */
   makesPage(resource: ResourceName, size: number, profile: Profile, signal: AbortSignal): Promise<boolean>;
   /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
@@ -197,16 +196,6 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       checkRange(range, read.createdAt, profile);
       return read;
     },
-    takesRanges: async (resource, profile, signal) => {
-      const query = queryOf(resource, profile, { from: farDay, to: addDays(farDay, 1) });
-      try {
-        await list(resource, { ...query, paginate: 1 }, signal, { pageAttempts: 1 });
-        return true;
-      } catch (error) {
-        if (isPageFailure(error) || isRefusal(error)) return false;
-        throw error;
-      }
-    },
     makesPage: async (resource, size, profile, signal) => {
       const query = { ...queryOf(resource, profile, null, 'desc'), paginate: size };
       try {
@@ -225,6 +214,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         return undefined;
       } catch (error) {
         if (isRefusal(error)) return error.message;
+        // Reading the pages will report what else is wrong with the server.
+        if (error instanceof OperatorError && !signal.aborted) return undefined;
         throw error;
       }
     },
@@ -291,7 +282,7 @@ function including(include: readonly string[]): { include?: readonly string[] } 
 }
 
 /** Whether the server understood the request and refused it. A 403 may be for the related records alone. */
-export function isRefusal(error: unknown): error is RefusedInput | KeyRefused {
+function isRefusal(error: unknown): error is RefusedInput | KeyRefused {
   return error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
 }
 

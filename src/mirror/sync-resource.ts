@@ -133,10 +133,9 @@ export function endedBy(
 async function measure({ source, store, resource, signal }: ResourcePorts, isBeside = false): Promise<Profile> {
   const found = await source.measure(resource, signal);
   const before = storedProfile(store, resource)?.profile;
-  // A list that shows nothing now (during a deployment, say) says nothing about ranges, unless they are refused.
+  // A list that shows nothing now (during a deployment, say) says nothing about ranges.
   const isBlank = found.dates === 'none' && source.met(resource).ids.size === 0 && before !== undefined;
-  const isKept = isBlank && (await source.takesRanges(resource, before, signal));
-  const measured = isKept ? { ...before, pageSize: found.pageSize } : found;
+  const measured = isBlank ? { ...before, pageSize: found.pageSize } : found;
   if (isBeside) return widen({ store, resource }, measured);
   recordProfile(store, resource, measured);
   return measured;

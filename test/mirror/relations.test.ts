@@ -251,35 +251,6 @@ describe('a server that', () => {
     expectRelated(sandbox, file, 'users', 'orders');
     expectRelated(sandbox, file, 'users', 'ips');
   });
-
-  test('refuses a new name is still read with the others', async () => {
-    const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'payments' } });
-    const file = newFile();
-    await sync(sandbox, file, { includes: { users: ['ips'] }, resources: ['users'] });
-    sandbox.control.setRelated('users', 3, 'ips', [{ id: 1, ip_address: '192.0.2.1' }]);
-    const { report } = await sync(sandbox, file, { includes: { users: ['ips', 'payments'] }, resources: ['users'] });
-    expect(report.resources.users?.problem).toMatch(/^users are mirrored without their payments: /);
-    expectRelated(sandbox, file, 'users', 'ips');
-  });
-
-  test('refuses during a run is read to the end without it, and the next run reads everything again', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
-    const tried = { includes: { users: ['ips'] }, resources: ['users'], pageSize: 20 } as const;
-    let pages = 0;
-    const { report } = await sync(sandbox, file, {
-      ...tried,
-      onEvent: ({ kind }) => {
-        if (kind === 'page' && (pages += 1) === 2) sandbox.control.setBehaviour({ includes_refused: 'ips' });
-      },
-    });
-    expect(report.resources.users).toMatchObject({ status: 'partial', live: 120, server_total: 120 });
-    expect(eventsOf(file)).toEqual([]);
-    expectMirrored(sandbox, file, ['users']);
-    sandbox.control.setBehaviour({ includes_refused: '' });
-    expect((await sync(sandbox, file, { ...tried, mode: 'quick' })).report.status).toBe('complete');
-    expectRelated(sandbox, file, 'users', 'ips');
-  });
 });
 
 describe('the setting', () => {

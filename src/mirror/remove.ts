@@ -204,8 +204,13 @@ export class Removal {
     removed.rows += ids.length;
   }
 
+  /** Rows that are not suspected, so known to live: some of the newest, then some of the oldest. */
   #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredKnownRecord[] {
-    return controlsOf(this.#ports.store, resource, resource === this.#ports.resource ? suspects : new Set());
+    const { store } = this.#ports;
+    const suspected = resource === this.#ports.resource ? suspects : new Set<RecordKey>();
+    const count = Math.min(suspected.size, 1_000) + 2;
+    const rows = [...store.knownRecords(resource, 'newest', count), ...store.knownRecords(resource, 'oldest', count)];
+    return rows.filter(({ id }) => !suspected.has(id));
   }
 
   /** Whether the server shows a record that is known to live, requested in the same way as the suspects. */
@@ -225,39 +230,14 @@ export class Removal {
     return false;
   }
 
-  /** Whether a day on which a live record was created shows one, requested as in a walk. */
+  /** Whether a day on which a live record was created shows one that is not suspected, requested as in a walk. */
   async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
-    const { resource, allowDeletions } = this.#ports;
+    const { resource, store, readDays, allowDeletions } = this.#ports;
     const [control] = this.#controls(resource, suspects);
-    return control === undefined ? allowDeletions : showsDayOf(this.#ports, control, suspects);
+    if (control === undefined) return allowDeletions;
+    const from = control.createdAt.slice(0, 10) as Day;
+    const days = { from, to: addDays(from, 1) };
+    const known = new Set(store.unseenIds({ resource, ...days }, suspects));
+    return idsOn(await readDays(days)).some((id) => known.has(id));
   }
-}
-
-/** Returns rows that are not suspected, so known to live: some of the newest, then some of the oldest. */
-export function controlsOf(
-  store: Pick<MirrorStore, 'knownRecords'>,
-  resource: ResourceName,
-  suspects: ReadonlySet<RecordKey>,
-): StoredKnownRecord[] {
-  const count = Math.min(suspects.size, 1_000) + 2;
-  const rows = [...store.knownRecords(resource, 'newest', count), ...store.knownRecords(resource, 'oldest', count)];
-  return rows.filter(({ id }) => !suspects.has(id));
-}
-
-interface DayPorts {
-  readonly resource: ResourceName;
-  readonly store: Pick<MirrorStore, 'unseenIds'>;
-  readonly readDays: RemovalPorts['readDays'];
-}
-
-/** Whether the first page of the day on which the control record was created shows any row that is not suspected. */
-export async function showsDayOf(
-  { store, resource, readDays }: DayPorts,
-  control: StoredKnownRecord,
-  suspects: ReadonlySet<RecordKey>,
-): Promise<boolean> {
-  const from = control.createdAt.slice(0, 10) as Day;
-  const days = { from, to: addDays(from, 1) };
-  const known = new Set(store.unseenIds({ resource, ...days }, suspects));
-  return idsOn(await readDays(days)).some((id) => known.has(id));
 }

@@ -58,22 +58,16 @@ export function openVerifyStore(file: string) {
     if (part === undefined) throw new Error(`no table for ${resource}`);
     return part;
   };
-  const { windows, unseenIds, liveCount, accountedCount, midnightCount, keptOut, freshAsOf, capability, knownRecords } =
-    store;
-  const looking = {
-    windows,
-    unseenIds,
-    liveCount,
-    accountedCount,
-    midnightCount,
-    keptOut,
-    freshAsOf,
-    capability,
-    knownRecords,
-  };
   return {
     // Only what reads.
-    ...looking,
+    windows: store.windows,
+    unseenIds: store.unseenIds,
+    liveCount: store.liveCount,
+    accountedCount: store.accountedCount,
+    midnightCount: store.midnightCount,
+    keptOut: store.keptOut,
+    freshAsOf: store.freshAsOf,
+    capability: store.capability,
     /** Checks the file itself, unless it is too large for that. Throws a FileError if it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
     /** Compares each record of the page, as a sync would store it, with its row. */

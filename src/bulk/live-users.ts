@@ -119,14 +119,10 @@ export async function eachLive<T>(
 ): Promise<void> {
   const limit = pLimit({ concurrency, rejectOnClear: true });
   try {
-    await Promise.all(
-      items.map((item) =>
-        limit(() => {
-          signal.throwIfAborted();
-          return look(item);
-        }),
-      ),
-    );
+    await limit.map(items, (item) => {
+      signal.throwIfAborted();
+      return look(item);
+    });
   } catch (error) {
     limit.clearQueue();
     // Looks that are under way end by themselves.

@@ -3,7 +3,7 @@
  * new since the look before, and which of these is the row's. Section "Settling" of docs/architecture.md.
  */
 import type { ApiRecord } from '../../api/body.ts';
-import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
+import { KeyRefused, RefusedInput } from '../../api/errors.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { type NotificationType, notificationTypes } from '../../model/operations.ts';
 import { recordId } from '../../model/records.ts';
@@ -95,32 +95,23 @@ async function lookAtEmails(
   const record = await readUser(client, target, null, signal);
   const seen = observationOfUser(record);
   if (record === null || target.user === null) return { ...seen, ...hiddenList };
-  const user = target.user;
-  const { subject } = target.parameters;
+  const sent = await newestEmails(client, target.user, signal);
+  if (sent === undefined) return { ...seen, ...hiddenList };
   const same = (each: ApiRecord): boolean => saysTheSame(each, target.parameters);
-  const narrow = await newestEmails(client, user, [{ key: 'subject', value: subject }], signal);
-  if (narrow !== undefined) {
-    const found = classify(narrow, target.token, same);
-    if (found.hits.length > 0) return { ...seen, shown: true, ...found };
-  }
-  // With any subject: the server may have changed it.
-  const all = await newestEmails(client, user, [], signal);
-  if (all === undefined) return { ...seen, ...hiddenList };
-  return { ...seen, shown: true, ...classify([...all, ...(narrow ?? [])], target.token, same) };
+  return { ...seen, shown: true, ...classify(sent, target.token, same) };
 }
 
 /** The user's newest emails; undefined if the server does not list them, ignores the filter, or does not sort. */
 async function newestEmails(
   client: LookingClient,
   user: number,
-  more: readonly { readonly key: 'subject'; readonly value: string }[],
   signal: AbortSignal | undefined,
 ): Promise<readonly ApiRecord[] | undefined> {
   try {
     const { records } = await client.list(
       'emails',
       {
-        filters: [{ key: 'user_id', value: user }, ...more],
+        filters: [{ key: 'user_id', value: user }],
         sorts: [{ key: 'id', direction: 'desc' }],
         paginate: pageSize,
       },
@@ -130,9 +121,7 @@ async function newestEmails(
     const inOrder = ids.every((id, at) => id !== undefined && (at === 0 || id < (ids[at - 1] ?? 0)));
     return inOrder && records.every((record) => Number(record['user_id']) === user) ? records : undefined;
   } catch (error) {
-    // A server error may come from the subject filter alone. Without it, the server is down, and the look must fail.
-    const refused = error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
-    if (refused || (more.length > 0 && error instanceof ServerFailed)) return undefined;
+    if (error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403)) return undefined;
     throw error;
   }
 }

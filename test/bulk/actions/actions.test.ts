@@ -89,14 +89,6 @@ describe('email', () => {
     expect((await bench.row(batch, 3)).state).toBe('planned');
   });
 
-  test('is found although the server cannot find emails by subject', async () => {
-    const { sandbox, bench, user } = await start({ behaviour: { filter_errors: 'subject' } });
-    const batch = await bench.plan('email', [email(user)]);
-    sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'POST' } });
-    expect(await bench.send(batch)).toBe(0);
-    expect((await bench.row(batch)).evidence).toBe('token');
-  });
-
   test('is not confused with an earlier email of the same text', async () => {
     const { sandbox, bench, user } = await start();
     sandbox.control.insert('emails', { user_id: user, ...letter });

@@ -50,7 +50,6 @@ describe('A file is refused, with its name and the reason, if it', () => {
     ['is not what was packed', 'wrong-checksum.xlsx', 'sheet1.xml is not what was packed'],
     ['does not unpack', 'does-not-unpack.xlsx', 'sheet1.xml does not unpack'],
     ['is packed in an unknown way', 'unknown-packing.xlsx', 'sheet1.xml is packed by method 12'],
-    ['has a part with two names', 'part-with-two-names.xlsx', 'sheet1.xml has two names'],
     ['has a part twice', 'part-twice.xlsx', 'sheet1.xml is there twice'],
     ['lacks a part', 'part-missing.xlsx', 'sheet1.xml is missing'],
     ['is cut off', 'cut-off.xlsx', 'it is damaged: the end of the archive is missing'],

@@ -1,7 +1,6 @@
 /**
  * Reads the parts of an .xlsx: their names, their references to each other, and their XML. yauzl reads the archive. This adds what it
- * leaves to its users: limits, checksums, and the check that no part can be read in two ways. Otherwise an attacker could show this
- * program another sheet than a spreadsheet program shows.
+ * leaves to its users: limits on what it unpacks to, and checksums.
  */
 import { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
@@ -28,8 +27,7 @@ const deflated = 8;
 
 /** Throws a UsageError if the archive is damaged, encrypted, has a part twice, or is too large. */
 export async function openArchive(file: string, bytes: Buffer, signal: AbortSignal): Promise<Archive> {
-  // Names are not decoded: an archive can give a part two names, for different readers. Sizes are checked below, where the message can
-  // name the part.
+  // Sizes are checked below, where the message can name the part.
   const options = { lazyEntries: true, decodeStrings: false, validateEntrySizes: false } as const;
   const zip = await fromBufferPromise(bytes, options).catch((error: unknown) => {
     throw damaged(file, 'the end of the archive is missing', error);
@@ -105,10 +103,6 @@ export class Archive {
       const what = `its part ${nameOf(entry)} is packed by method ${method}, which no spreadsheet program uses`;
       throw refusal(this.file, what);
     }
-    const { fileName } = await this.#zip.readLocalFileHeaderPromise(entry).catch((error: unknown) => {
-      throw wrong('is not where it should be', error);
-    });
-    if (!fileName.equals(entry.fileNameRaw)) throw wrong('has two names');
     const pieces = await this.#zip.openReadStreamPromise(entry).catch((error: unknown) => {
       throw wrong('is cut off', error);
     });

@@ -194,8 +194,6 @@ async function readWorksheet(
   let taking: 'value' | 'formula' | undefined;
   let inline = false;
   const hidden = { rows: 0, firstRow: 0, columns: [] as string[] };
-  /** Rows without a height of their own are not seen. */
-  let areFlat = false;
   /** The first range of merged cells. */
   let merged: string | undefined;
   const runs = new TextRuns();
@@ -211,7 +209,7 @@ async function readWorksheet(
     row = next;
     column = -1;
     cells = [];
-    if (isHidden(attributes, 'ht') || (areFlat && attributes['ht'] === undefined)) {
+    if (truth(attributes['hidden'])) {
       hidden.rows += 1;
       if (hidden.rows === 1) hidden.firstRow = row;
     }
@@ -253,14 +251,10 @@ async function readWorksheet(
         const opened = levels.indexOf(tag);
         if (opened === level) level += 1;
         else if (opened !== -1 && level !== outside) damaged(`a <${tag}> is out of place behind row ${row}`);
-        if (tag === 'col' && isHidden(attributes(), 'width')) {
+        if (tag === 'col' && truth(attributes()['hidden'])) {
           const { min = '', max = '' } = attributes();
           const [first, last] = [columnLetters(Number(min) - 1), columnLetters(Number(max) - 1)];
           if (hidden.columns.length < mostNamed) hidden.columns.push(first === last ? first : `${first} to ${last}`);
-        } else if (tag === 'sheetFormatPr') {
-          const { defaultRowHeight, defaultColWidth, zeroHeight } = attributes();
-          if (isFlat(defaultColWidth)) hidden.columns.push('all without a width of their own');
-          areFlat = truth(zeroHeight) || isFlat(defaultRowHeight);
         } else if (tag === 'mergeCell') merged ??= attributes()['ref'] ?? '';
         if (tag === 'row' && level === inRow) openRow(attributes());
         else if (tag === 'c' && level === inCell) openCell(attributes());
@@ -294,14 +288,4 @@ async function readWorksheet(
     'large',
   );
   return { hidden, merged };
-}
-
-/** Whether the row or column cannot be seen: marked as hidden, or dragged to a size of zero, which does not mark it. */
-function isHidden(attributes: Readonly<Record<string, string>>, size: 'ht' | 'width'): boolean {
-  return truth(attributes['hidden']) || isFlat(attributes[size]);
-}
-
-/** Nothing can be read in less than a point. */
-function isFlat(size = '15'): boolean {
-  return Number(size) < 1;
 }

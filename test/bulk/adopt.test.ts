@@ -7,7 +7,7 @@ import { summaryOf } from '../../src/bulk/report.ts';
 import type { IntentState } from '../../src/journal/port.ts';
 import { hourMs, minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { openJournal } from '../support/journal-file.ts';
-import { anna, newBatch, newIntent, newJournal, stepsTo } from '../support/journal.ts';
+import { anna, newBatch, newIntent, newJournal, moveTo } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 const at = (ms: number): Timestamp => timestampOf(sandboxNow + ms);
@@ -26,13 +26,7 @@ async function world(states: readonly IntentState[] = [], undoOf: string | null 
   if (states.some((state) => state !== 'planned')) {
     await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
   }
-  for (const [index, state] of states.entries()) {
-    let from: IntentState = 'planned';
-    for (const to of stepsTo[state] ?? []) {
-      await journal.move({ batch: 'one', row: index + 2, from, to });
-      from = to;
-    }
-  }
+  for (const [index, state] of states.entries()) await moveTo(journal, index + 2, state);
   await journal.releaseLock('one');
   const client = {
     address: server.address,

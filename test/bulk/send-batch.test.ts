@@ -19,7 +19,7 @@ import { FileError, KeyRefusedError, type OperatorError, UsageError } from '../.
 import { minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { defaultOptions, openRules } from '../support/bulk.ts';
-import { anna, newBatch, newIntent, newJournal, stepsTo } from '../support/journal.ts';
+import { anna, moveTo, newBatch, newIntent, newJournal, seenAtHundred } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 type Say = (made: () => Response) => Response | Promise<Response>;
@@ -55,16 +55,9 @@ async function world(users: readonly number[], states: readonly IntentState[] = 
   if (states.length > 0) {
     await journal.acquireLock('one');
     await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
-    const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
+    const sent = { sentAt: timestampOf(now), answerKind: 'lost' as const, seenBefore: seenAtHundred };
     for (const [at, state] of states.entries()) {
-      let from: IntentState = 'planned';
-      for (const to of stepsTo[state] ?? []) {
-        const fields = to === 'sending' ? { sentAt: timestampOf(now), answerKind: 'lost' as const, seenBefore } : {};
-        const ended = to === state ? last : {};
-        await journal.move({ batch: 'one', row: at + 2, from, to, fields: { ...fields, ...ended } });
-        from = to;
-      }
+      await moveTo(journal, at + 2, state, (to) => ({ ...(to === 'sending' && sent), ...(to === state && last) }));
     }
     await journal.releaseLock('one');
   }

@@ -18,7 +18,7 @@ import { isUnfinished, settleRow } from '../../src/bulk/settle.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';
-import { newBatch, newIntent, newJournal, stepsTo } from '../support/journal.ts';
+import { moveTo, newBatch, newIntent, newJournal, seenAtHundred } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 const parameters = { type: 'add', amount: '5.00', description: 'Credit', expected_balance: null } as const;
@@ -37,16 +37,9 @@ async function world(states: readonly IntentState[], fields: IntentFields = {}, 
   await journal.addBatch(newBatch(), rows);
   await journal.acquireLock('one');
   if (isClaimed) await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-  const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
-  const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
+  const sent = { sentAt: timestampOf(now), seenBefore: seenAtHundred, answerKind: 'lost' as const, ...fields };
   for (const [index, state] of states.entries()) {
-    let from: IntentState = 'planned';
-    for (const to of stepsTo[state] ?? []) {
-      const sent =
-        to === 'sending' ? { sentAt: timestampOf(now), seenBefore, answerKind: 'lost' as const, ...fields } : {};
-      await journal.move({ batch: 'one', row: index + 2, from, to, fields: sent });
-      from = to;
-    }
+    await moveTo(journal, index + 2, state, (to) => (to === 'sending' ? sent : {}));
   }
   const users = new Map<number, { balance: unknown; balance_transactions: readonly object[] }>();
   const looks: number[] = [];

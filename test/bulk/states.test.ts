@@ -8,7 +8,7 @@ import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
-import { newJournal, stepsTo } from '../support/journal.ts';
+import { moveTo, newJournal, seenAtHundred } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { sample } from '../support/part.ts';
 import { traceProblems } from '../support/trace.ts';
@@ -66,14 +66,8 @@ async function rowIn(sandbox: Sandbox, journal: Journal, state: IntentState, ans
   const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5', 'Credit']]));
   if (state !== 'planned')
     await journal.claim(batch, { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-  const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
-  const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
-  let from: IntentState = 'planned';
-  for (const to of stepsTo[state] ?? []) {
-    const sent: IntentFields = { sentAt: timestampOf(0), seenBefore, before: '100.00', answerKind };
-    await journal.move({ batch, row: 2, from, to, fields: to === 'sending' ? sent : {} });
-    from = to;
-  }
+  const sent: IntentFields = { sentAt: timestampOf(0), seenBefore: seenAtHundred, before: '100.00', answerKind };
+  await moveTo(journal, 2, state, (to) => (to === 'sending' ? sent : {}), batch);
   return { client, user, batch, token: (await journal.intent(batch, 2))?.token ?? '' };
 }
 

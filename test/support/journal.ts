@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
 import { type Clock, hourMs } from '../../src/model/time.ts';
-import type { IntentState, Journal, JournalRules, NewBatch, NewIntent } from '../../src/journal/port.ts';
+import type { IntentFields, IntentState, Journal, JournalRules, NewBatch, NewIntent } from '../../src/journal/port.ts';
 import { openJournal } from './journal-file.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -78,7 +78,7 @@ export function newIntent(row: number, user: number, fields: Partial<NewIntent> 
 }
 
 /** The steps from `planned` to each state. */
-export const stepsTo: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
+const stepsTo: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
   planned: [],
   sending: ['sending'],
   acknowledged: ['sending', 'acknowledged'],
@@ -90,3 +90,34 @@ export const stepsTo: Readonly<Partial<Record<IntentState, readonly IntentState[
   blocked: ['blocked'],
   skipped: ['skipped'],
 };
+
+/** What a look at a user with a balance of 100.00 and no transactions has seen. */
+export const seenAtHundred = {
+  found: true,
+  email: null,
+  username: null,
+  balance: '100.00',
+  shown: true,
+  hits: 0,
+  agreeing: 0,
+  alike: 0,
+  sets: 0,
+  sum: '0.00',
+  others: [],
+  recordId: null,
+};
+
+/** Moves a planned row to the state. @param fieldsOf the fields of each step on the way */
+export async function moveTo(
+  journal: Journal,
+  row: number,
+  state: IntentState,
+  fieldsOf: (to: IntentState) => IntentFields = () => ({}),
+  batch = 'one',
+): Promise<void> {
+  let from: IntentState = 'planned';
+  for (const to of stepsTo[state] ?? []) {
+    await journal.move({ batch, row, from, to, fields: fieldsOf(to) });
+    from = to;
+  }
+}

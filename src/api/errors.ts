@@ -246,7 +246,7 @@ export function lostError(error: TransportError, { request }: RequestName, tries
   const text = `${request}: ${error.message}${tries}`;
   if (error.fault === 'too-large') {
     const advice = request.includes('paginate=')
-      ? 'Request smaller pages: set --paginate, or --paginate of `list`.'
+      ? 'Request smaller pages: --paginate of `list`.'
       : 'No record is that large: report it to whoever runs the server.';
     return new PageTooLarge(text, { cause: error, smallerMayHelp: true, advice });
   }

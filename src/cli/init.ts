@@ -1,60 +1,32 @@
 /** `init`: asks for the server and the key, tries them, measures the server and writes the config file. */
-import { type Command, Option } from 'commander';
-import { existsSync } from 'node:fs';
-import { dirname, relative, resolve } from 'node:path';
-import { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
-import { type CliContext, sourcesOf } from './context.ts';
-import { type Check, checkLines } from './doctor/check.ts';
-import { errorText, pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
-import { canAsk } from './prompts.ts';
-import { UsageError } from '../model/errors.ts';
-import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
+import type { Command } from 'commander';
+import { OperatorError, UsageError } from '../model/errors.ts';
 import { resourceNames } from '../model/resources.ts';
-import { withoutEndSlashes } from '../model/text.ts';
-import { withServer } from '../settings/config-edit.ts';
-import { type ConfigFile, parseConfigFile } from '../settings/config-file.ts';
-import { profileName } from '../settings/kinds.ts';
-import { networkOf } from '../settings/server.ts';
+import { harmless, withoutEndSlashes } from '../model/text.ts';
+import { networkOf, typedKey } from '../settings/server.ts';
 import {
-  defaultConfigFile,
+  checkedAddress,
   readSettings,
   type Settings,
   settingsFrom,
   type SettingsReading,
   valueOf,
 } from '../settings/settings.ts';
-import { tryServer } from './doctor/server-checks.ts';
-import {
-  type InitInput,
-  promptedInput,
-  givenInput,
-  type InitFlags,
-  keyFileOf,
-  keyVariable,
-  openQuestions,
-  type Questions,
-  writeKey,
-} from './init/input.ts';
+import type { Finding } from '../setup/check.ts';
+import { type InitInput, keyIn, keyVariable, type Target, targetOf, writeServer } from '../setup/init.ts';
+import { tryServer } from '../setup/server-checks.ts';
+import { type CliContext, sourcesOf } from './context.ts';
+import { findingLines } from './doctor.ts';
+import { readInput } from './flag-values.ts';
+import { errorText, pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
+import { canAsk, onTerminal } from './prompts.ts';
 import { sync } from './sync.ts';
-import { writeDurableFile } from '../store/files/durable-file.ts';
 
-const schema = fileURLToPath(new URL('../../config/admin-mirror.schema.json', import.meta.url));
-
-/** What a new config file begins with. An editor finds the settings by its first line. */
-function newFile(path: string): string {
-  return `# yaml-language-server: $schema=${relative(dirname(path), schema)}
-# A flag or an environment variable outranks this file. \`admin-mirror config\` shows what is in force and where it came from.
-# docs/settings.md lists every setting, config/admin-mirror.example.yaml explains each.
-
-api:
-  # base_url: https://panel.example.com
-  # key_file: secrets/api-key
-
-store:
-  mirror: data/mirror.db
-  journal: data/journal.db
-`;
+interface Flags {
+  readonly keyFile?: string;
+  readonly yes?: true;
+  readonly replace?: true;
+  readonly sync?: true;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -63,48 +35,24 @@ export function define(program: Command, context: CliContext): void {
     .description(
       'Ask for the address of the server and its key, try them, measure what the server can do, and write the config ' +
         'file; then offer the first sync. With --profile, add that profile to the file.\n' +
-        'Without a terminal, give --yes, --base-url and the source of the key. Writes nothing if the server cannot be used.',
+        'A key that is in ADMIN_MIRROR_API_KEY stays there, unless --key-file names a file for it.\n' +
+        'Without a terminal, give --yes and --base-url. Writes nothing if the server cannot be used.',
     )
-    .addOption(keyOption('--key-file <file>', 'the file with the key; created if it does not exist'))
-    .addOption(keyOption('--key-env', 'the key stays in the variable ADMIN_MIRROR_API_KEY'))
-    .addOption(keyOption('--key-credential <name>', 'the key is a credential that systemd passes to the service'))
+    .option('--key-file <file>', 'the file with the key; created if it does not exist')
     .option('--yes', 'do not ask; read the key for a new file from standard input')
     .option('--replace', 'replace another server that the config file names')
-    .option('--no-try', 'write the file without trying the server')
     .option('--sync', 'run the first sync afterwards')
-    .option('--no-sync', 'do not offer the first sync')
-    .action((flags: InitFlags) => init(context, flags));
+    .action((flags: Flags) => init(context, flags));
 }
 
-const keyFlags = ['keyFile', 'keyEnv', 'keyCredential'];
-
-function keyOption(flag: string, meaning: string): Option {
-  const option = new Option(flag, meaning);
-  return option.conflicts(keyFlags.filter((each) => each !== option.attributeName()));
-}
-
-interface Target {
-  readonly profile: string | undefined;
-  /** The name of the file, as in the settings. */
-  readonly config: string;
-  readonly path: string;
-  readonly text: string;
-  /** The server that this part of the file already names. */
-  readonly other: string | undefined;
-  /** The server that the file already names outside of any profile. */
-  readonly common: string | undefined;
-}
-
-async function init(context: CliContext, flags: InitFlags): Promise<void> {
-  const target = targetOf(context);
-  const { profile } = target;
+async function init(context: CliContext, flags: Flags): Promise<void> {
+  const target = targetOf(context.reading(), context.folder);
   const questions = await questionsOf(context, flags);
-  const given = { context, flags, profile };
   let input: InitInput | undefined;
-  let checks: readonly Check[] = [];
+  let checks: readonly Finding[] = [];
   for (;;) {
-    input = questions === undefined ? await givenInput(given) : await promptedInput(given, questions, input);
-    checks = await trial(context, flags, input);
+    input = await inputOf(context, flags, target, questions, input);
+    checks = await trial(context, input);
     const failed = checks.find((each) => each.state === 'fail');
     if (failed === undefined) break;
     const again = questions !== undefined && (await questions.yes('That did not work. Try again?', true));
@@ -115,7 +63,9 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
     return;
   }
   await allowReplacing(target, input, flags, questions);
-  const settings = await write(context, target, input);
+  const { insecureHttp } = context.reading().rest.api;
+  await writeServer(target, input, { folder: context.folder, insecureHttp, signal: context.signal });
+  const settings = settingsNow(context, input);
   printResult(context, reportOf(target, input, checks, true), endLines(target, input));
   const syncsNow = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!syncsNow) {
@@ -131,74 +81,120 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   await sync({ ...context, settings: () => settings, json: () => false }, resourceNames, {});
 }
 
-function targetOf(context: CliContext): Target {
-  const reading = context.reading();
-  const named = valueOf(reading, 'profile');
-  // A profile in the config file is only the default for other commands, not the one to add.
-  const profile = /^(flag|environment|\.env) /.test(named.origin) ? String(named.value) : undefined;
-  if (profile !== undefined && !profileName.test(profile)) {
-    throw new UsageError(`a profile cannot be called "${profile}"`, {
-      advice: 'Use up to 32 letters, digits, - and _.',
-    });
-  }
-  const config = String(valueOf(reading, 'config').value ?? defaultConfigFile);
-  const path = resolve(context.folder, config);
-  const text = existsSync(path) ? textOf(path) : newFile(path);
-  const file = parsed(text, config);
-  const own = profile === undefined ? file : file.profiles.find(({ name }) => name === profile);
-  return { profile, config, path, text, other: addressIn(own), common: addressIn(file) };
-}
-
-function parsed(text: string, name: string): ConfigFile {
-  const file = parseConfigFile(text, name);
-  const [problem] = file.problems;
-  if (problem !== undefined) throw problem;
-  return file;
-}
-
-function textOf(file: string): string {
-  try {
-    return readRegularFile(file).bytes.toString('utf8');
-  } catch (error) {
-    throw explainFileError(error, 'read the config file', file) ?? error;
-  }
-}
-
-function addressIn(file: Pick<ConfigFile, 'values'> | undefined): string | undefined {
-  const address = file?.values.get('api.base_url')?.value;
-  return typeof address === 'string' ? address : undefined;
-}
+type Questions = Awaited<ReturnType<typeof openQuestions>>;
 
 /** Returns undefined with --yes. Throws a UsageError if there is no terminal. */
-async function questionsOf(context: CliContext, flags: InitFlags): Promise<Questions | undefined> {
+async function questionsOf(context: CliContext, flags: Flags): Promise<Questions | undefined> {
   if (flags.yes === true) return undefined;
-  if (!canAsk(context)) {
-    throw new UsageError('init asks for the server and its key, but there is no terminal', {
-      advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
-    });
-  }
-  return openQuestions(context);
+  if (canAsk(context)) return openQuestions(context);
+  throw new UsageError('init asks for the server and its key, but there is no terminal', {
+    advice: 'Add --yes, --base-url URL and --key-file FILE, or set ADMIN_MIRROR_API_KEY.',
+  });
 }
 
-async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: InitInput): Promise<readonly Check[]> {
-  if (key !== undefined) context.keepSecret(key.reveal());
-  if (flags.try === false) return [];
-  if (key === undefined) {
-    throw new UsageError('the key is not known here, so the server cannot be tried', {
-      advice: 'Set ADMIN_MIRROR_API_KEY, or write the config file without trying the server: --no-try.',
-    });
+async function openQuestions(context: CliContext) {
+  const { confirm, password, text } = await import('@clack/prompts');
+  return {
+    address: async (initial: string | undefined, insecureHttp: boolean): Promise<string> => {
+      const message = 'Where is the server? Its address, without /api/v1';
+      const validate = (given = '') => problemOf(() => checkedAddress(given, insecureHttp));
+      const start =
+        initial === undefined ? { placeholder: 'https://panel.example.com' } : { initialValue: harmless(initial) };
+      const typed = await onTerminal(context, (on) => text({ ...on, message, validate, ...start }));
+      return checkedAddress(typed, insecureHttp);
+    },
+    file: async (initialValue: string): Promise<string> => {
+      const message = 'Which file holds the key? It is written if it does not exist; only you can read it';
+      const validate = (given = '') => (given.trim() === '' ? 'It must not be empty.' : undefined);
+      return (await onTerminal(context, (on) => text({ ...on, message, initialValue, validate }))).trim();
+    },
+    /** The key is not shown while it is typed. */
+    key: async (message: string) => {
+      const validate = (given = '') => problemOf(() => typedKey(given));
+      return typedKey(await onTerminal(context, (on) => password({ ...on, message, validate })));
+    },
+    yes: (message: string, initialValue: boolean) =>
+      onTerminal(context, (on) => confirm({ ...on, message, initialValue })),
+  };
+}
+
+function problemOf(read: () => unknown): string | undefined {
+  try {
+    read();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return errorText(error);
   }
+}
+
+/** Returns what flags, variables and answers say. The answers before are offered again. Throws a UsageError that says what is missing. */
+async function inputOf(
+  context: CliContext,
+  { keyFile }: Flags,
+  { profile }: Target,
+  questions: Questions | undefined,
+  before: InitInput | undefined,
+): Promise<InitInput> {
+  const { insecureHttp } = context.reading().rest.api;
+  const { value, origin } = valueOf(context.reading(), 'api.base_url');
+  // A variable may be meant for another profile.
+  const counts = value !== null && (profile === undefined || origin.startsWith('flag'));
+  const given = before?.baseUrl ?? (counts ? String(value) : undefined);
+  if (questions === undefined && given === undefined) {
+    throw new UsageError('no base address was given', { advice: 'Add --base-url.' });
+  }
+  const baseUrl = (await questions?.address(given, insecureHttp)) ?? checkedAddress(given ?? '', insecureHttp);
+  const there = keyInEnvironment(context, profile);
+  // After a failed try, the key may be the wrong one.
+  if (keyFile === undefined && there !== undefined && before === undefined) {
+    return { baseUrl, keyFile: null, key: there, isNew: false };
+  }
+  const usual = before?.keyFile ?? `secrets/${profile === undefined ? 'api-key' : `${profile}-key`}`;
+  const file = keyFile ?? (await questions?.file(usual));
+  if (file === undefined) {
+    const advice = `Add --key-file FILE, or set ${keyVariable(profile)}.`;
+    throw new UsageError('no key was given', { advice });
+  }
+  const found = keyIn(context.folder, file);
+  if (found !== undefined) return { baseUrl, keyFile: file, key: found, isNew: false };
+  const key =
+    questions === undefined
+      ? ((await typedInput(context)) ?? there)
+      : await questions.key(`The key, to be written to ${file}`);
+  if (key !== undefined) return { baseUrl, keyFile: file, key, isNew: true };
+  throw new UsageError(`there is no file ${file}, and no key to write into it`, {
+    advice: `Give the key on standard input, or set ${keyVariable(profile)}, or name a file that holds it.`,
+  });
+}
+
+async function typedInput(context: CliContext) {
+  const typed = context.stdin().isTTY ? '' : (await readInput(context.stdin())).trim();
+  return typed === '' ? undefined : typedKey(typed);
+}
+
+/** Reads the key from its variable, in the environment or `.env`; undefined if that is not set. */
+function keyInEnvironment(context: CliContext, profile: string | undefined) {
+  if (profile === undefined) return context.reading().rest.api.key;
+  const text = context.environment[keyVariable(profile)]?.trim() ?? '';
+  return text === '' ? undefined : typedKey(text, keyVariable(profile));
+}
+
+async function trial(context: CliContext, { baseUrl, key }: InitInput): Promise<readonly Finding[]> {
+  context.keepSecret(key.reveal());
   printNote(context, `Trying ${baseUrl} …`);
-  const { rest } = context.reading();
-  const { checks } = await tryServer(context, rest, { baseUrl, key, network: networkOf(rest) });
-  for (const line of checkLines(context, checks, context.stderr)) printNote(context, line);
-  return checks;
+  const { rest: settings } = context.reading();
+  const { signal } = context;
+  const server = { settings, baseUrl, key, network: networkOf(settings), signal };
+  const { findings } = await tryServer(server, context.releases);
+  for (const line of findingLines(context, findings, context.stderr)) printNote(context, line);
+  return findings;
 }
 
 async function allowReplacing(
   { config, other, profile }: Target,
   { baseUrl }: InitInput,
-  flags: InitFlags,
+  flags: Flags,
   questions: Questions | undefined,
 ): Promise<void> {
   if (other === undefined || withoutEndSlashes(other) === baseUrl || flags.replace === true) return;
@@ -212,31 +208,13 @@ async function allowReplacing(
   });
 }
 
-/** Writes key and config, both or neither. Returns the settings as the next command will read them, if they are valid. */
-async function write(context: CliContext, target: Target, input: InitInput): Promise<Settings | undefined> {
-  const { baseUrl, source, key, isNew } = input;
-  const { insecureHttp } = context.reading().rest.api;
-  const { profile, path } = target;
-  const text = withServer(target.text, { profile, baseUrl, keyFile: keyFileOf(source), insecureHttp });
-  const undo =
-    isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
-  try {
-    makeFolder(dirname(path));
-    // A service of another user may have to read it. Others must not write to it, or it would be refused.
-    await writeDurableFile(path, Readable.from([Buffer.from(text)]), context.signal, 0o644);
-  } catch (error) {
-    undo();
-    throw error;
-  }
-  return settingsNow(context, input);
-}
-
 /** Reads the settings as the next command will: the address is in the file now and needs no flag. */
 function readingNow(context: CliContext): SettingsReading {
   const sources = sourcesOf(context, context.flags());
   return readSettings({ ...sources, flags: sources.flags.filter((each) => each.key !== 'api.base_url') });
 }
 
+/** Returns the settings as the next command will read them; undefined if they are wrong or name another server, and says so. */
 function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
   const reading = readingNow(context);
   for (const problem of reading.problems) printWarning(context, errorText(problem));
@@ -250,36 +228,31 @@ function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings
     );
     return undefined;
   }
-  return { ...settings, api: { ...settings.api, key: key ?? settings.api.key } };
+  return { ...settings, api: { ...settings.api, key } };
 }
 
 function reportOf(
   { config, profile }: Target,
-  { baseUrl, source }: InitInput,
-  checks: readonly Check[],
-  done: boolean,
+  { baseUrl, keyFile }: InitInput,
+  checks: readonly Finding[],
+  written: boolean,
 ) {
   return {
-    written: done,
+    written,
     config,
     profile: profile ?? null,
     base_url: baseUrl,
-    key_file: keyFileOf(source),
+    key_file: keyFile,
     checks: checks.map(({ name, state, finding, advice }) => ({ name, state, finding, advice: advice ?? null })),
   };
 }
 
-function endLines({ config, profile, common }: Target, { source, isNew }: InitInput): string[] {
+function endLines({ config, profile, common }: Target, { keyFile, isNew }: InitInput): string[] {
   const isOther = profile !== undefined && common !== undefined;
+  const fromFile = isNew ? `written: ${keyFile}; only its owner can read it` : `the key is read from ${keyFile}`;
   return [
     `written: ${config}`,
     ...(isOther ? [`without --profile, the server is ${common} as before`] : []),
-    keyLine(source, profile, isNew),
+    keyFile === null ? `the key is not stored: set ${keyVariable(profile)} where the commands run` : fromFile,
   ];
-}
-
-function keyLine(source: InitInput['source'], profile: string | undefined, isNew: boolean): string {
-  if (source.kind === 'environment') return `the key is not stored: set ${keyVariable(profile)} where the commands run`;
-  if (source.kind === 'credential') return `the service needs LoadCredential=${source.name}:/path/to/the/key`;
-  return isNew ? `written: ${source.file}; only its owner can read it` : `the key is read from ${source.file}`;
 }

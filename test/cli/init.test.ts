@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
-import { down, enter, type Exchange } from '../support/dialogue.ts';
+import { enter, type Exchange } from '../support/dialogue.ts';
 import { projectFolder } from '../support/documents.ts';
 import { invoke } from '../support/invoke.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -91,13 +91,11 @@ describe('init without a terminal', () => {
   test('says what is missing, and that there is no terminal', async () => {
     const alone = await invoke(['init']);
     expect(alone.code).toBe(2);
-    expect(alone.stderr).toMatch(/there is no terminal[^]*--yes, --base-url URL and one of --key-file/);
+    expect(alone.stderr).toMatch(/there is no terminal[^]*--yes, --base-url URL and --key-file/);
     expect((await invoke(['init', '--yes'])).stderr).toMatch(/no base address was given[^]*--base-url/);
     expect((await invoke(given())).stderr).toMatch(/no key was given[^]*--key-file FILE/);
     const noKey = await invoke([...given(), '--key-file', 'k']);
     expect(noKey.stderr).toMatch(/there is no file k, and no key to write into it/);
-    const two = await invoke([...given(), '--key-file', 'k', '--key-env']);
-    expect([two.code, two.stderr]).toEqual([2, expect.stringContaining('cannot be used with')]);
   });
 
   test.each([
@@ -111,8 +109,6 @@ describe('init without a terminal', () => {
     expect(stderr).toMatch(words);
     expect(stderr).toContain('Nothing was written.');
     expect([existsSync(join(folder, 'k')), existsSync(join(folder, 'config'))]).toEqual([false, false]);
-    expect((await invoke([...argv, '--no-try'], { folder, input: key })).code).toBe(0);
-    expect(configIn(folder).api?.['base_url']).toBe(url());
   });
 
   test('replaces another server only with --replace, and never the key', async () => {
@@ -179,16 +175,6 @@ describe('init without a terminal', () => {
     expect(git('ls-files', configFile).stdout).toBe('');
   });
 
-  test('names a systemd credential, and tries the key from the environment', async () => {
-    const folder = temporaryFolder();
-    const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
-    const argv = [...given(), '--key-credential', 'panel'];
-    expect((await invoke(argv, { folder })).stderr).toContain('the key is not known here');
-    const { code, stdout } = await invoke(argv, { folder, environment });
-    expect([code, stdout]).toEqual([0, expect.stringContaining('LoadCredential=panel:')]);
-    expect(configIn(folder).api?.['key_file']).toBe('${CREDENTIALS_DIRECTORY}/panel');
-  });
-
   test('says if an existing key file is empty', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'key'), '\n');
@@ -208,19 +194,17 @@ describe('init on a terminal', () => {
   const ask = (answers: readonly Exchange[], folder: string, argv: readonly string[] = ['init']) =>
     invoke(argv, { folder, terminal: 100, answers });
 
-  test('asks for address, source and key, explains errors, and asks again', async () => {
+  test('asks for address, file and key, explains errors, and asks again', async () => {
     const folder = temporaryFolder();
     const { code, stderr, stdout } = await ask(
       [
         ['Where is the server', `ftp://x${enter}`],
         ['is not an address that begins with https:// or http://', `${erase}${sandbox.url}${enter}`],
-        ['Where does the key come from', enter],
-        ['Which file', enter],
+        ['Which file holds the key', enter],
         ['The key, to be written to secrets/api-key', `wrong-key-0123${enter}`],
         ['Try again', enter],
         ['Where is the server', enter],
-        ['Where does the key come from', enter],
-        ['Which file', enter],
+        ['Which file holds the key', enter],
         ['The key, to be written to secrets/api-key', `${sandbox.key}${enter}`],
         ['Read everything from the server now', `n${enter}`],
       ],
@@ -242,8 +226,8 @@ describe('init on a terminal', () => {
     const { code } = await ask(
       [
         ['Where is the server', `${erase}${sandbox.url}${enter}`],
-        ['Where does the key come from', `${down}${enter}`],
-        ['The key, to try it now', `${sandbox.key}${enter}`],
+        ['Which file holds the key', enter],
+        ['The key, to be written to', `${sandbox.key}${enter}`],
         ['names the server https:', enter],
       ],
       folder,

@@ -4,7 +4,6 @@
 export type Exchange = readonly [words: string, keys: string];
 
 export const enter = '\r';
-export const down = '\u{1b}[B';
 
 /** Reads the output piece by piece, and types each answer once, in order. */
 export function dialogue(exchanges: readonly Exchange[], type: (keys: string) => void): (printed: string) => void {

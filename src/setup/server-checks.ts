@@ -1,10 +1,10 @@
 /** Checks of the server: reachable, this API, accepts the key, a clock that agrees, and what its lists can do. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
-import { bodyOf, UnreadableResponse } from '../../api/body.ts';
-import { type HttpResponse, openHttp } from '../../api/http.ts';
-import { rateHeadersOf, whenOf } from '../../api/headers.ts';
-import type { Client } from '../../api/operations.ts';
+import { bodyOf, UnreadableResponse } from '../api/body.ts';
+import { type HttpResponse, openHttp } from '../api/http.ts';
+import { rateHeadersOf, whenOf } from '../api/headers.ts';
+import type { Client } from '../api/operations.ts';
 import {
   isPageFailure,
   KeyRefused,
@@ -14,25 +14,25 @@ import {
   type RequestName,
   Unreachable,
   adviceFor,
-} from '../../api/errors.ts';
-import { dateRange, type ListOptions } from '../../api/lists.ts';
-import { type Network, TransportError } from '../../api/transport.ts';
-import { openApi } from '../../api/open.ts';
-import { silentLog } from '../../model/log.ts';
-import type { Settings } from '../../settings/settings.ts';
-import type { CliContext } from '../context.ts';
-import { capabilityWords, sizeWords, type CapabilityStatus, describeProfile } from '../../mirror/open-status.ts';
-import { measureProfile } from '../../mirror/measure.ts';
-import type { Profile } from '../../mirror/profile.ts';
-import { type Check, failed, ok, skipped, warn } from './check.ts';
-import { counted } from '../../model/text.ts';
-import { eraEnd, eraStart } from '../../model/era.ts';
-import { OperatorError } from '../../model/errors.ts';
-import { operationOf } from '../../model/operations.ts';
-import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
-import type { Secret } from '../../model/secret.ts';
-import { clockDifference, dayMs, systemClock, timestampOf } from '../../model/time.ts';
-import { version } from '../../model/program.ts';
+} from '../api/errors.ts';
+import { dateRange, type ListOptions } from '../api/lists.ts';
+import { type Network, TransportError } from '../api/transport.ts';
+import { openApi } from '../api/open.ts';
+import { silentLog } from '../model/log.ts';
+import type { Settings } from '../settings/settings.ts';
+import { capabilityWords, sizeWords, type CapabilityStatus, describeProfile } from '../mirror/open-status.ts';
+import { measureProfile } from '../mirror/measure.ts';
+import type { Profile } from '../mirror/profile.ts';
+import { type Check, type Finding, failed, ok, skipped, warn } from './check.ts';
+import type { Releases } from '../model/releases.ts';
+import { counted } from '../model/text.ts';
+import { eraEnd, eraStart } from '../model/era.ts';
+import { OperatorError } from '../model/errors.ts';
+import { operationOf } from '../model/operations.ts';
+import { type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
+import type { Secret } from '../model/secret.ts';
+import { clockDifference, dayMs, systemClock, timestampOf } from '../model/time.ts';
+import { version } from '../model/program.ts';
 
 /** Enough for any user with all related records. */
 const maxBodyBytes = 4 * 1024 * 1024;
@@ -47,7 +47,7 @@ interface ServerToCheck {
 }
 
 interface ServerChecks {
-  readonly checks: readonly Check[];
+  readonly checks: readonly Finding[];
   /** Whether more can be read with this key. */
   readonly usable: boolean;
 }
@@ -100,7 +100,7 @@ function judgeServer(response: HttpResponse, server: ServerToCheck, name: Reques
   return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
 }
 
-function checkResponse(response: HttpResponse, server: ServerToCheck, name: RequestName): Check {
+function checkResponse(response: HttpResponse, server: ServerToCheck, name: RequestName): Finding {
   const check = 'key on the server';
   const { status } = response;
   if (server.key === undefined && (status === 401 || status === 403)) return skipped(check, 'there is no key to try');
@@ -120,7 +120,7 @@ function checkResponse(response: HttpResponse, server: ServerToCheck, name: Requ
 const renewalDays = 14;
 
 /** Checks until when the certificate is valid. */
-export function checkCertificate(name: string, certificate: PeerCertificate | undefined): Check[] {
+export function checkCertificate(name: string, certificate: PeerCertificate | undefined): Finding[] {
   const until = Date.parse(certificate?.valid_to ?? '');
   if (Number.isNaN(until)) return [];
   const left = Math.floor((until - systemClock.now()) / dayMs);
@@ -136,7 +136,7 @@ function ownerOf(body: unknown): string {
   return `; it belongs to ${String(inner.username)}`;
 }
 
-function checkClock(response: HttpResponse): Check[] {
+function checkClock(response: HttpResponse): Finding[] {
   const theirs = whenOf(response).serverTime;
   if (theirs === undefined) return [ok('clock', 'the server sends no time')];
   const difference = clockDifference(theirs - systemClock.now());
@@ -145,7 +145,7 @@ function checkClock(response: HttpResponse): Check[] {
   return [warn('clock', words, "Check which of the two is wrong. Sync uses the server's clock.")];
 }
 
-function checkRate(response: HttpResponse): Check[] {
+function checkRate(response: HttpResponse): Finding[] {
   const { limit, remaining } = rateHeadersOf(response.headers, systemClock.now());
   if (limit === undefined) return [];
   return [
@@ -153,8 +153,11 @@ function checkRate(response: HttpResponse): Check[] {
   ];
 }
 
-interface ListChecks {
-  readonly checks: readonly Check[];
+/** What the server and its lists can do. */
+export interface ServerFindings {
+  readonly findings: readonly Finding[];
+  /** Whether more can be read with this key. */
+  readonly usable: boolean;
   /** What the lists can do, whether on record or measured now. */
   readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
   readonly measured: ReadonlyMap<ResourceName, Profile>;
@@ -168,27 +171,47 @@ interface ListsToCheck {
   readonly signal: AbortSignal;
 }
 
+export const serverCheck: Check = {
+  name: 'server',
+  run: async ({ server }) => (await server()).findings,
+};
+
+/** Returns undefined if reading fails: another check reports what is wrong with the key or the certificates. */
+export function orNone<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+interface ServerToTry {
+  readonly settings: Settings;
+  readonly baseUrl: string;
+  readonly key: Secret | undefined;
+  readonly network: Network;
+  readonly signal: AbortSignal;
+}
+
 /** Checks that the server responds, accepts the key and returns its lists. @param stored what is on record; omit it to measure */
 export async function tryServer(
-  context: CliContext,
-  settings: Settings,
-  { baseUrl, key, network }: Pick<ServerToCheck, 'baseUrl' | 'key' | 'network'>,
+  { settings, baseUrl, key, network, signal }: ServerToTry,
+  releases: Releases,
   stored: ListsToCheck['stored'] = () => null,
-): Promise<ListChecks & Pick<ServerChecks, 'usable'>> {
+): Promise<ServerFindings> {
   const { timeoutMs, pageSize } = settings.api;
-  const { signal } = context;
   const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, signal });
-  if (!usable || key === undefined) return { checks, usable, capabilities: {}, measured: new Map() };
-  const there = { ...settings, api: { ...settings.api, baseUrl, key } };
-  const client = openApi({ settings: there, log: silentLog, clock: systemClock }, context.releases);
+  if (!usable || key === undefined) return { findings: checks, usable, capabilities: {}, measured: new Map() };
+  const there = { ...settings, api: { ...settings.api, baseUrl, key, keyFile: undefined } };
+  const client = openApi({ settings: there, log: silentLog, clock: systemClock }, releases);
   const lists = await checkLists({ client, pageSize, stored, signal });
-  return { ...lists, checks: [...checks, ...lists.checks], usable };
+  return { ...lists, findings: [...checks, ...lists.findings], usable };
 }
 
 /** Checks every list. It is a warning if the key may not see a list, and a failure if it may see none. */
-async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
-  const checks: Check[] = [];
-  const refusals: Check[] = [];
+async function checkLists(lists: ListsToCheck): Promise<Omit<ServerFindings, 'usable'>> {
+  const checks: Finding[] = [];
+  const refusals: Finding[] = [];
   const capabilities: Partial<Record<ResourceName, CapabilityStatus>> = {};
   const measured = new Map<ResourceName, Profile>();
   for (const resource of resourceNames) {
@@ -205,7 +228,7 @@ async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   }
   const all = refusals.length === resourceNames.length;
   const reported = all ? refusals : refusals.map(({ name, finding, advice }) => warn(name, finding, advice));
-  return { checks: [...reported, ...checks], capabilities, measured };
+  return { findings: [...reported, ...checks], capabilities, measured };
 }
 
 /** Returns what is on record, after requesting a page as a sync does. If only that request fails, adds a note. */
@@ -241,7 +264,7 @@ async function measureOne(
   return describeProfile(profile, timestampOf(systemClock.now()));
 }
 
-function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number, isNew: boolean): Check {
+function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number, isNew: boolean): Finding {
   const name = `${resource} list`;
   const when = isNew ? 'measured now' : `measured ${status.measured_at}`;
   const why = status.notes.map((note) => note.replace(`${resource}: `, '')).join('; ');

@@ -1,25 +1,28 @@
 /** Checks of this machine: settings, key, files, shared store, reports and approvers. Changes nothing. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { type Check, checking, failed, ok, warn } from './check.ts';
-import { blankSnapshot, checkReport, includeAdvice } from '../../data/reports/run.ts';
-import { journalKind } from '../../journal/schema.ts';
-import { openJournalForReading } from '../../journal/open.ts';
-import { hasRole } from '../../model/actor.ts';
-import { bytesText, counted } from '../../model/text.ts';
-import { databaseText } from '../../model/address.ts';
-import { FileError, OperatorError } from '../../model/errors.ts';
-import { explainFileError, freeSpace, hasNoInodes, refuseUnfit } from '../../model/files.ts';
-import type { RelationTable } from '../../model/resources.ts';
-import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf, unsafeVariable } from '../../settings/server.ts';
-import { unreadMembers } from '../../api/transport.ts';
-import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
-import { checkFileSoundness, type FileKind } from '../../store/file-kind.ts';
-import type { Snapshot } from '../../store/reading.ts';
-import { openReading, openReports } from '../../data/open.ts';
-import { withReleases } from '../../model/releases.ts';
-import { clockDifference, systemClock } from '../../model/time.ts';
-import { openPeopleForReading } from '../../people/open.ts';
+import { type Check, type Finding, failed, ok, warn } from './check.ts';
+import { blankSnapshot, checkReport, includeAdvice } from '../data/reports/run.ts';
+import { journalKind } from '../journal/schema.ts';
+import { openJournalForReading } from '../journal/open.ts';
+import { hasRole } from '../model/actor.ts';
+import { bytesText, counted } from '../model/text.ts';
+import { databaseText } from '../model/address.ts';
+import { FileError, OperatorError } from '../model/errors.ts';
+import { explainFileError, freeSpace, hasNoInodes, refuseUnfit } from '../model/files.ts';
+import type { RelationTable } from '../model/resources.ts';
+import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf, unsafeVariable } from '../settings/server.ts';
+import { unreadMembers } from '../api/transport.ts';
+import { type Settings, valueOf } from '../settings/settings.ts';
+import { checkFileSoundness, type FileKind } from '../store/file-kind.ts';
+import type { Snapshot } from '../store/reading.ts';
+import { openReading, openReports } from '../data/open.ts';
+import { withReleases } from '../model/releases.ts';
+import { clockDifference, systemClock } from '../model/time.ts';
+import { openPeopleForReading } from '../people/open.ts';
+import { rightJournalAdvice } from '../bulk/journal-memory.ts';
+import { openJournalDoubt } from '../bulk/open.ts';
+import { mirrorKind } from '../store/open.ts';
 
 /** With less free space, the first sync of a medium-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
@@ -27,7 +30,7 @@ const littleRoomBytes = 512 * 1024 * 1024;
 /** With less, nothing can be written at all: SQLite keeps a WAL file and its index beside each database. */
 const noRoomBytes = 256 * 1024;
 
-export interface FileToCheck {
+interface FileToCheck {
   readonly kind: FileKind;
   readonly path: string;
   /** The command that creates it: `sync`. */
@@ -38,20 +41,46 @@ export interface FileToCheck {
   readonly expect?: () => Promise<void>;
 }
 
-export function checkFile(file: FileToCheck): Promise<Check[]> {
-  const { kind, path } = file;
-  return checking(kind.name, async () => {
-    try {
-      refuseUnfit(path);
-      await file.expect?.();
-      return existsSync(path) ? await checkExisting(file) : checkFuture(file);
-    } catch (error) {
-      throw explainFileError(error, 'look at', path) ?? error;
-    }
-  });
+export const mirrorCheck: Check = {
+  name: mirrorKind.name,
+  run: ({ settings }) =>
+    checkFile({
+      kind: mirrorKind,
+      path: settings.store.mirror,
+      madeBy: '`sync`',
+      open: () => withReleases((releases) => openReading(settings, releases).snapshot().release()),
+    }),
+};
+
+export const journalCheck: Check = {
+  name: journalKind.name,
+  run: ({ settings }) => {
+    // A shared store has a check of its own.
+    if (settings.store.shared !== undefined) return [];
+    return checkFile({
+      kind: journalKind,
+      path: settings.store.journal,
+      madeBy: '`bulk plan`',
+      open: () => withReleases((releases) => openJournalForReading(settings, systemClock, releases)),
+      expect: async () => {
+        const doubt = await openJournalDoubt(settings, systemClock);
+        if (doubt !== null) throw new FileError(doubt, { advice: rightJournalAdvice });
+      },
+    });
+  },
+};
+
+async function checkFile(file: FileToCheck): Promise<Finding[]> {
+  try {
+    refuseUnfit(file.path);
+    await file.expect?.();
+    return existsSync(file.path) ? await checkExisting(file) : checkFuture(file);
+  } catch (error) {
+    throw explainFileError(error, 'look at', file.path) ?? error;
+  }
 }
 
-async function checkExisting({ kind, path, open }: FileToCheck): Promise<Check[]> {
+async function checkExisting({ kind, path, open }: FileToCheck): Promise<Finding[]> {
   const { size, mode } = statSync(path);
   accessSync(path, constants.R_OK | constants.W_OK);
   // SQLite creates the WAL files beside it.
@@ -76,13 +105,13 @@ function sharedBy(mode: number): string {
   );
 }
 
-function checkFuture({ kind, path, madeBy }: FileToCheck): Check[] {
+function checkFuture({ kind, path, madeBy }: FileToCheck): Finding[] {
   const folder = folderAbove(path, path, kind.places);
   return [ok(kind.name, `${path}: does not exist yet; the first ${madeBy} creates it`), checkRoom(kind, folder, 0)];
 }
 
 /** Checks that the folder exists or can be created, is writable, and has room on its disk. */
-export function checkFolder({ name, folder, places }: { name: string; folder: string; places: string }): Check[] {
+export function checkFolder({ name, folder, places }: { name: string; folder: string; places: string }): Finding[] {
   try {
     const found = folderAbove(join(folder, 'any'), folder, places);
     const finding = found === folder ? folder : `${folder}: created when it is needed`;
@@ -92,13 +121,14 @@ export function checkFolder({ name, folder, places }: { name: string; folder: st
   }
 }
 
-/** Checks the store that several machines share: reachable, ours, with a clock that agrees and a private password file. */
-export function checkSharedStore(settings: Settings): Promise<Check[]> {
-  const name = 'shared store';
-  return checking(name, async () => {
+/** The store that several machines share: reachable, ours, with a clock that agrees and a private password file. */
+export const sharedStoreCheck: Check = {
+  name: 'shared store',
+  run: async ({ settings }) => {
+    const name = 'shared store';
     const store = sharedStoreOf(settings);
     if (store === undefined) return [];
-    const { lookAtShared } = await import('../../store/postgres-schema.ts');
+    const { lookAtShared } = await import('../store/postgres-schema.ts');
     const found = await lookAtShared(store, journalKind);
     await withReleases(async (releases) => {
       await openJournalForReading(settings, systemClock, releases);
@@ -106,30 +136,26 @@ export function checkSharedStore(settings: Settings): Promise<Check[]> {
     const where = `${databaseText(store.address)}, schema ${store.schema}, PostgreSQL ${found.server}`;
     const { sharedPasswordFile: file } = settings.store;
     const difference = clockDifference(found.aheadMs);
-    return [
+    const findings = [
       found.isMade || found.canBeMade
         ? ok(name, found.isMade ? where : `${where}: nothing there yet; the first \`bulk plan\` creates it`)
         : warn(name, `${where}: there is no such schema, and the user may not create it`, grantAdvice),
-      ...(difference === null
-        ? []
-        : [
-            warn(
-              name,
-              `the database's clock is ${difference} this machine's`,
-              "Check which of the two is wrong: jobs, batches and sign-ins use the database's clock.",
-            ),
-          ]),
-      ...(file !== undefined && (statSync(file).mode & 0o077) !== 0
-        ? [warn(name, `${file} holds the password and can be read by others`, `Run: chmod 600 ${file}`)]
-        : []),
     ];
-  });
-}
+    if (difference !== null) {
+      const advice = "Check which of the two is wrong: jobs, batches and sign-ins use the database's clock.";
+      findings.push(warn(name, `the database's clock is ${difference} this machine's`, advice));
+    }
+    if (file !== undefined && (statSync(file).mode & 0o077) !== 0) {
+      findings.push(warn(name, `${file} holds the password and can be read by others`, `Run: chmod 600 ${file}`));
+    }
+    return findings;
+  },
+};
 
 const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or create the schema for that user.';
 
 /** A rebuild may need room for a full copy of the file. */
-function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: string, size: number): Check {
+function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: string, size: number): Finding {
   const free = freeSpace(folder);
   if (free === undefined) return ok(`${name} disk`, 'the file system does not say how much is free');
   if (hasNoInodes(folder)) {
@@ -154,73 +180,81 @@ function folderAbove(path: string, what: string, places: string): string {
   return folder;
 }
 
-/** Checks the config file and all settings. */
-export function checkSettings(reading: SettingsReading, folder: string): Check[] {
-  const { value } = valueOf(reading, 'config');
-  const profile = valueOf(reading, 'profile');
-  const none = ok('config file', 'none; flags, environment and defaults are used');
-  const there = value !== null && existsSync(resolve(folder, String(value)));
-  const problems = reading.problems.map((problem) => failed('settings', problem));
-  return [
-    // A named file that does not exist is among the problems.
-    ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
-    ...(reading.rest.profile === undefined ? [] : [ok('profile', `${String(profile.value)} (${profile.origin})`)]),
-    ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
-    ...reading.warnings.map((each) => warn('settings', each)),
-    ...reading.rest.rivals.map((each) =>
-      warn('profile', `${each} has the same server, with a journal of its own: nothing can be changed on that server`),
-    ),
-  ];
-}
+/** The config file and all settings. */
+export const settingsCheck: Check = {
+  name: 'settings',
+  run: ({ reading, folder }) => {
+    const { value } = valueOf(reading, 'config');
+    const profile = valueOf(reading, 'profile');
+    const none = ok('config file', 'none; flags, environment and defaults are used');
+    const there = value !== null && existsSync(resolve(folder, String(value)));
+    const problems = reading.problems.map((problem) => failed('settings', problem));
+    return [
+      // A named file that does not exist is among the problems.
+      ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
+      ...(reading.rest.profile === undefined ? [] : [ok('profile', `${String(profile.value)} (${profile.origin})`)]),
+      ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
+      ...reading.warnings.map((each) => warn('settings', each)),
+      ...reading.rest.rivals.map((each) =>
+        warn(
+          'profile',
+          `${each} has the same server, with a journal of its own: nothing can be changed on that server`,
+        ),
+      ),
+    ];
+  },
+};
 
-/** Checks the address of the server, the key, and the proxy and certificates if there are any. */
-export async function checkAccess(reading: SettingsReading, settings: Settings): Promise<Check[]> {
-  const address = valueOf(reading, 'api.base_url');
-  const { api, network } = settings;
-  // A refused address is among the problems of the settings.
-  const isRefused = address.value !== null && api.baseUrl === undefined;
-  return [
-    ...(await checking('base address', () =>
-      isRefused ? [] : [ok('base address', `${baseUrlOf(settings)} (${address.origin})`)],
-    )),
-    ...(await checking('key', () => {
-      const { key, warnings } = keyOf(settings);
-      const found = ok('key', `${key.toString()} (${valueOf(reading, 'api.key').origin})`);
-      return [found, ...warnings.map((each) => warn('key', each))];
-    })),
-    ...checkProxy(network),
-    ...(await checking('certificates', () => {
-      const unsafe = unsafeVariable(settings);
-      if (unsafe !== undefined) throw unsafe;
-      if (network.caFile === undefined) return [];
-      const count = counted(certificatesIn(network.caFile).length, 'more certificate');
-      return [ok('certificates', `${count} to trust (${valueOf(reading, 'network.ca_file').origin})`)];
-    })),
-  ];
-}
+export const addressCheck: Check = {
+  name: 'base address',
+  run: ({ reading, settings }) => {
+    const { value, origin } = valueOf(reading, 'api.base_url');
+    // A refused address is among the problems of the settings.
+    if (value !== null && settings.api.baseUrl === undefined) return [];
+    return [ok('base address', `${baseUrlOf(settings)} (${origin})`)];
+  },
+};
 
-function checkProxy({ proxy, noProxy }: Settings['network']): Check[] {
-  if (proxy === undefined) return [];
-  const without = noProxy === undefined ? '' : `, except for ${noProxy}`;
-  const unread = unreadMembers(noProxy ?? '');
-  return [
-    ok('proxy', `${proxy.host} for https addresses${without}`),
-    ...(unread.length === 0
-      ? []
-      : [
-          warn(
-            'proxy',
-            `${unread.join(', ')} in NO_PROXY is no host and no range`,
-            'Write names, or ranges such as 10.0.0.0/8.',
-          ),
-        ]),
-  ];
-}
+export const keyCheck: Check = {
+  name: 'key',
+  run: ({ reading, settings }) => {
+    const { key, warnings } = keyOf(settings);
+    const found = ok('key', `${key.toString()} (${valueOf(reading, 'api.key').origin})`);
+    return [found, ...warnings.map((each) => warn('key', each))];
+  },
+};
 
-/** Returns a failed check for each broken report, and one line about all others. Runs none of them. */
-export function checkReports(settings: Settings): Promise<Check[]> {
-  const name = 'reports';
-  return checking(name, async () => {
+export const proxyCheck: Check = {
+  name: 'proxy',
+  run: ({ settings: { network } }) => {
+    const { proxy, noProxy } = network;
+    if (proxy === undefined) return [];
+    const without = noProxy === undefined ? '' : `, except for ${noProxy}`;
+    const found = ok('proxy', `${proxy.host} for https addresses${without}`);
+    const unread = unreadMembers(noProxy ?? '').join(', ');
+    if (unread === '') return [found];
+    const advice = 'Write names, or ranges such as 10.0.0.0/8.';
+    return [found, warn('proxy', `${unread} in NO_PROXY is no host and no range`, advice)];
+  },
+};
+
+export const certificatesCheck: Check = {
+  name: 'certificates',
+  run: ({ reading, settings }) => {
+    const unsafe = unsafeVariable(settings);
+    if (unsafe !== undefined) throw unsafe;
+    const { caFile } = settings.network;
+    if (caFile === undefined) return [];
+    const count = counted(certificatesIn(caFile).length, 'more certificate');
+    return [ok('certificates', `${count} to trust (${valueOf(reading, 'network.ca_file').origin})`)];
+  },
+};
+
+/** Fails for each broken report, with one line about all others. Runs none of them. */
+export const reportsCheck: Check = {
+  name: 'reports',
+  run: async ({ settings }) => {
+    const name = 'reports';
     const { reports, broken, replaced } = await openReports(settings);
     return await withReleases(async (releases) => {
       const blank = blankSnapshot();
@@ -237,8 +271,8 @@ export function checkReports(settings: Settings): Promise<Check[]> {
         ...replaced.map((each) => warn(name, `${each} is your own, and replaces the one that comes with the program`)),
       ];
     });
-  });
-}
+  },
+};
 
 /** Returns undefined if there is no readable mirror, which another check reports. */
 async function mirrorOf(settings: Settings): Promise<Snapshot | undefined> {
@@ -258,10 +292,11 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
   return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${includeAdvice([...tables.values()])}`;
 }
 
-/** Checks that there are enough approvers for the policies, and that nobody could act as two people. Throws only bugs. */
-export function checkApproval(settings: Settings): Promise<Check[]> {
-  const policies = Object.entries(settings.bulk.approval);
-  return checking('approval', async () => {
+/** There are enough approvers for the policies, and nobody could act as two people. */
+export const approvalCheck: Check = {
+  name: 'approval',
+  run: async ({ settings }) => {
+    const policies = Object.entries(settings.bulk.approval);
     if (policies.length === 0) return [];
     const accounts = await withReleases(
       async (releases) => (await openPeopleForReading(settings, systemClock, releases))?.accounts() ?? [],
@@ -287,5 +322,5 @@ export function checkApproval(settings: Settings): Promise<Check[]> {
           '`admin-mirror audit` shows each account that was added and each password that was set, with who did it.',
       ),
     ];
-  });
-}
+  },
+};

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { withServer } from '../../src/settings/config-edit.ts';
+import { withServer } from '../../src/setup/config-edit.ts';
 import { parseConfigFile } from '../../src/settings/config-file.ts';
 
 const server = {

@@ -4,82 +4,92 @@ import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import type { Socket } from 'node:net';
 import { getCACertificates, TLSSocket } from 'node:tls';
 import { buildConnector } from 'undici';
-import { mayAccess } from '../../model/files.ts';
-import { mayBeProxied, type Network } from '../../api/transport.ts';
-import { dictionary } from '../../data/dictionary.ts';
-import { formatOfName } from '../../data/formats.ts';
-import { counted } from '../../model/text.ts';
-import { suggestion, UnreachableError, UsageError } from '../../model/errors.ts';
-import type { Job } from '../../model/job.ts';
-import { silentLog } from '../../model/log.ts';
-import type { SecretAddress } from '../../model/secret.ts';
-import { secondMs, systemClock } from '../../model/time.ts';
-import type { Settings } from '../../settings/settings.ts';
-import type { CliContext } from '../context.ts';
-import { refuseOwnFileAsLog } from '../files.ts';
-import { type Check, checking, failed, ok, skipped, warn } from './check.ts';
+import { mayAccess } from '../model/files.ts';
+import { mayBeProxied, type Network } from '../api/transport.ts';
+import { dictionary } from '../data/dictionary.ts';
+import { formatOfName } from '../data/formats.ts';
+import { counted } from '../model/text.ts';
+import { suggestion, UnreachableError, UsageError } from '../model/errors.ts';
+import type { Job } from '../model/job.ts';
+import { silentLog } from '../model/log.ts';
+import type { SecretAddress } from '../model/secret.ts';
+import { secondMs, systemClock } from '../model/time.ts';
+import { networkOf } from '../settings/server.ts';
+import { type Check, type Finding, failed, ok, skipped, warn } from './check.ts';
 import { checkFolder } from './local-checks.ts';
-import { checkCertificate } from './server-checks.ts';
-import { openReports } from '../../data/open.ts';
+import { checkCertificate, orNone } from './server-checks.ts';
+import { openReports } from '../data/open.ts';
 
-/** Runs every check. Each is named after its job or setting. */
-export async function checkNights(context: CliContext, settings: Settings, network: Network): Promise<Check[]> {
-  const { folder, environment } = context;
-  const { alerts, log, backup, jobs } = settings;
-  const alerted = await Promise.all([
-    checkAddress('webhook', alerts.webhook, network),
-    checkAddress('ping', alerts.ping, network),
-  ]);
-  return [
-    ...(await checkJobs(jobs, settings, folder)),
-    ...checkFolder({ name: 'backups', folder: backup.folder, places: 'admin-mirror backup FOLDER' }),
-    ...(log.file === undefined ? [] : await checkLog(context, log.file)),
-    ...(await checkPublishing(context, settings)),
-    ...alerted.flat(),
-    ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
-    ...(jobs.length > 0 && alerts.webhook === undefined && alerts.command === undefined
-      ? [warn('alerts', 'nobody is told when a job fails', 'Set alerts.webhook or alerts.command.')]
-      : []),
-  ];
-}
+export const jobsCheck: Check = {
+  name: 'jobs',
+  run: async ({ settings, folder }) => {
+    const { jobs } = settings;
+    if (jobs.length === 0) return [];
+    const { reports } = await openReports(settings);
+    const known = { tables: dictionary().map(({ name }) => name), reports: reports.map(({ name }) => name) };
+    const list = `${counted(jobs.length, 'job')}: ${jobs.map(({ name }) => name).join(', ')}`;
+    const hasSync = jobs.some(({ run }) => run === 'sync');
+    const all = hasSync ? ok('jobs', list) : warn('jobs', list, 'None of them is a sync, so the mirror gets old.');
+    return [all, ...jobs.flatMap((job) => checkJob(job, known, folder))];
+  },
+};
 
-function checkLog(context: CliContext, file: string): Promise<Check[]> {
-  return checking('log', async () => {
-    refuseOwnFileAsLog(context, file);
-    return checkFolder({ name: 'log', folder: dirname(file), places: logPlaces });
-  });
-}
+export const backupsCheck: Check = {
+  name: 'backups',
+  run: ({ settings: { backup } }) =>
+    checkFolder({ name: 'backups', folder: backup.folder, places: 'admin-mirror backup FOLDER' }),
+};
 
-const logPlaces = '--log-file, ADMIN_MIRROR_LOG_FILE or log.file';
+export const logCheck: Check = {
+  name: 'log',
+  run: ({ settings: { log }, refuseAsLog }) => {
+    if (log.file === undefined) return [];
+    refuseAsLog(log.file);
+    return checkFolder({
+      name: 'log',
+      folder: dirname(log.file),
+      places: '--log-file, ADMIN_MIRROR_LOG_FILE or log.file',
+    });
+  },
+};
 
 /** Connects and reads; writes nothing. */
-function checkPublishing({ signal }: CliContext, settings: Settings): Promise<Check[]> {
-  return checking('publish', async () => {
+export const publishCheck: Check = {
+  name: 'publish',
+  run: async ({ settings, signal }) => {
     if (settings.publish.url === undefined) return [];
-    const { openPublisher } = await import('../../data/open-publish.ts');
+    const { openPublisher } = await import('../data/open-publish.ts');
     const at = await openPublisher({ settings, clock: systemClock, signal, log: silentLog }, () => {}).publishedAt();
     return [
       ok('publish', at === null ? 'the database can be reached; nothing is published there yet' : `published ${at}`),
     ];
-  });
-}
+  },
+};
 
-async function checkJobs(jobs: readonly Job[], settings: Settings, folder: string): Promise<Check[]> {
-  if (jobs.length === 0) return [];
-  const { reports } = await openReports(settings);
-  const known = { tables: dictionary().map(({ name }) => name), reports: reports.map(({ name }) => name) };
-  const found = jobs.flatMap((job) => checkJob(job, known, folder));
-  const hasSync = jobs.some(({ run }) => run === 'sync');
-  const list = `${counted(jobs.length, 'job')}: ${jobs.map(({ name }) => name).join(', ')}`;
-  const all = hasSync ? ok('jobs', list) : warn('jobs', list, 'None of them is a sync, so the mirror gets old.');
-  return [all, ...found];
-}
+/** The addresses and the program of the alerts. Sends nothing and runs nothing. */
+export const alertsCheck: Check = {
+  name: 'alerts',
+  run: async ({ settings, folder, environment }) => {
+    const { alerts, jobs } = settings;
+    const network = orNone(() => networkOf(settings)) ?? {};
+    const reached = await Promise.all([
+      checkAddress('webhook', alerts.webhook, network),
+      checkAddress('ping', alerts.ping, network),
+    ]);
+    const isMute = jobs.length > 0 && alerts.webhook === undefined && alerts.command === undefined;
+    return [
+      ...reached.flat(),
+      ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
+      ...(isMute ? [warn('alerts', 'nobody is told when a job fails', 'Set alerts.webhook or alerts.command.')] : []),
+    ];
+  },
+};
 
 function checkJob(
   { name, call: { path, operands, options } }: Job,
   known: { readonly tables: readonly string[]; readonly reports: readonly string[] },
   folder: string,
-): Check[] {
+): Finding[] {
   const title = `job ${name}`;
   const [[command], [what]] = [path, operands];
   const given = options['output'] ?? options['chart'];
@@ -117,7 +127,7 @@ function checkEnding(output: string, options: Job['call']['options']): void {
 }
 
 /** Checks that the program exists, without running it. */
-function checkCommand(command: readonly string[] | undefined, folder: string, path: string): Check[] {
+function checkCommand(command: readonly string[] | undefined, folder: string, path: string): Finding[] {
   const [program] = command ?? [];
   if (program === undefined) return [];
   const places = program.includes('/')
@@ -133,7 +143,7 @@ function checkCommand(command: readonly string[] | undefined, folder: string, pa
 const connectTimeoutMs = 8 * secondMs;
 
 /** Only connects: a request would be a false alert, or a ping that says that a run succeeded. */
-async function checkAddress(name: string, address: SecretAddress | undefined, network: Network): Promise<Check[]> {
+async function checkAddress(name: string, address: SecretAddress | undefined, network: Network): Promise<Finding[]> {
   if (address === undefined) return [];
   const href = address.reveal();
   if (mayBeProxied(href, network)) {

@@ -95,8 +95,7 @@ export function define(program: Command, context: CliContext): void {
       'keep the newest <number> files of this name with {date}, this one included; remove older ones',
       toCount,
     )
-    .addOption(new Option('--gzip', 'compress with gzip: csv, tsv, json and jsonl').conflicts('zstd'))
-    .option('--zstd', 'compress with zstd: csv, tsv, json and jsonl')
+    .option('--gzip', 'compress: csv, tsv, json and jsonl')
     .option('--raw', "in csv and tsv, do not put a ' before text that a spreadsheet would run as a formula")
     .option('--bom', 'begin with a byte order mark, for spreadsheets that need one')
     .addHelpText(
@@ -247,7 +246,6 @@ interface ExportFlags extends ReportFlags {
   readonly asOf?: number;
   readonly changedSince?: string;
   readonly gzip?: boolean;
-  readonly zstd?: boolean;
   readonly raw?: boolean;
   readonly bom?: boolean;
   readonly mask?: boolean;
@@ -263,8 +261,7 @@ function formOf(flags: ExportFlags, file: string | undefined): FileForm {
     });
   }
   const format = flags.format ?? named?.format ?? 'csv';
-  const flagged = flags.gzip === true ? 'gzip' : flags.zstd === true ? 'zstd' : undefined;
-  const compression = flagged ?? named?.compression ?? null;
+  const compression = flags.gzip === true || named?.isGzip === true ? 'gzip' : null;
   if (compression !== null && isPacked(format)) {
     throw new UsageError(`--${compression} is for csv, tsv, json and jsonl: a file of ${format} is already compressed`);
   }

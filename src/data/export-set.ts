@@ -9,7 +9,7 @@ import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot } from '../store/reading.ts';
 import { type ExportRun, fileChunks, type FileForm } from './export.ts';
-import { compressionEndings } from './formats.ts';
+import { gzipEnding } from './formats.ts';
 import { analystViews } from './dictionary.ts';
 import { inventory, type InventoryTable } from './inventory.ts';
 import { sourceOf, type SourceRequest } from './source.ts';
@@ -80,7 +80,7 @@ function tablesOf(relations: readonly Relation[]): readonly InventoryTable[] {
 }
 
 function fileName(table: string, { format, compression }: FileForm): string {
-  return `${table}.${format}${compression === null ? '' : compressionEndings[compression]}`;
+  return `${table}.${format}${compression === null ? '' : gzipEnding}`;
 }
 
 async function writeTable(

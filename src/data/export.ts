@@ -2,9 +2,9 @@
 import { Buffer } from 'node:buffer';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
-import { createGzip, createZstdCompress } from 'node:zlib';
+import { createGzip } from 'node:zlib';
 import { distinctColumns } from './column-type.ts';
-import type { Compression, ExportFormat, TextFormat } from './formats.ts';
+import type { ExportFormat, TextFormat } from './formats.ts';
 import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
 import { type RowSource, rowsSource, sourceOf, type SourceRequest } from './source.ts';
 import type { LineBatch } from './table-lines.ts';
@@ -19,8 +19,8 @@ export interface FileRun {
 }
 
 /** Compresses the chunks. Throws what they throw. */
-async function* compressed(chunks: AsyncIterable<Uint8Array>, compression: Compression): AsyncGenerator<Uint8Array> {
-  const compressor = compression === 'gzip' ? createGzip() : createZstdCompress();
+async function* compressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const compressor = createGzip();
   const feeding = pipeline(chunks, compressor);
   // The loop below throws the same error.
   feeding.catch(() => {});
@@ -33,7 +33,7 @@ export interface FileForm {
   /** CSV and TSV without the guard against formulas in text cells. */
   readonly raw: boolean;
   /** For text formats; the others compress their contents themselves. */
-  readonly compression: Compression | null;
+  readonly compression: 'gzip' | null;
   /** Begins CSV and TSV with a byte order mark, which tells some spreadsheets that they are UTF-8. */
   readonly bom: boolean;
 }
@@ -85,7 +85,7 @@ export async function* fileChunks(source: RowSource, form: FileForm, run: Export
       const lines = textChunks(source, { ...form, format: form.format }, run);
       const text = form.format === 'json' ? jsonArray(lines) : lines;
       if (form.compression === null) yield* text;
-      else yield* compressed(text, form.compression);
+      else yield* compressed(text);
     }
   }
 }

@@ -18,9 +18,8 @@ export const contentTypes: Readonly<Record<ExportFormat, string>> = {
 export const queryFormats = ['table', ...textFormats] as const;
 export type QueryFormat = (typeof queryFormats)[number];
 
-export type Compression = 'gzip' | 'zstd';
-
-export const compressionEndings: Readonly<Record<Compression, string>> = { gzip: '.gz', zstd: '.zst' };
+/** The end of the name of a compressed file. */
+export const gzipEnding = '.gz';
 
 /** Whether files of the format are binary and already compressed. */
 export function isPacked(format: ExportFormat): format is Exclude<ExportFormat, TextFormat> {
@@ -31,11 +30,11 @@ export function isPacked(format: ExportFormat): format is Exclude<ExportFormat, 
 export function formatOfName(name: string): {
   readonly ending: string | undefined;
   readonly format: ExportFormat | undefined;
-  readonly compression: Compression | undefined;
+  readonly isGzip: boolean;
 } {
   const lower = name.toLowerCase();
-  const compression = (['gzip', 'zstd'] as const).find((each) => lower.endsWith(compressionEndings[each]));
-  const inner = compression === undefined ? lower : lower.slice(0, -compressionEndings[compression].length);
+  const isGzip = lower.endsWith(gzipEnding);
+  const inner = isGzip ? lower.slice(0, -gzipEnding.length) : lower;
   const ending = /[^/]\.[^./{}]+$/.exec(inner)?.[0].slice(1);
-  return { ending, format: exportFormats.find((each) => ending === `.${each}`), compression };
+  return { ending, format: exportFormats.find((each) => ending === `.${each}`), isGzip };
 }

@@ -82,7 +82,6 @@ const files = {
   output: file,
   format: text,
   gzip: onOff,
-  zstd: onOff,
   raw: onOff,
   bom: onOff,
   meta: onOff,
@@ -120,19 +119,13 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
     },
     // Nobody reads the standard output of a job, so it needs a file.
     needs: [['what', 'sql', 'all'], ['output']],
-    exclusive: [
-      ['what', 'sql', 'all'],
-      ['gzip', 'zstd'],
-    ],
+    exclusive: [['what', 'sql', 'all']],
   },
   report: {
     command: ['export'],
     options: { report: argument(isText, 'the name of a saved report', 'report:'), params, chart: file, ...files },
     needs: [['report'], ['output', 'chart']],
-    exclusive: [
-      ['output', 'chart'],
-      ['gzip', 'zstd'],
-    ],
+    exclusive: [['output', 'chart']],
   },
   verify: { command: ['verify'], options: { resources, deep: onOff } },
   snapshot: {

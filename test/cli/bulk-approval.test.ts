@@ -74,17 +74,6 @@ describe('a batch under a policy', () => {
     });
   });
 
-  test('waits for nobody once it is discarded', async () => {
-    const world = await worldUnder(always);
-    const { bulk } = world;
-    const batch = await planned(world, creditFile(world, 2).name);
-    await bulk(['submit', batch]);
-    expect((await bulk(['discard', batch, '--reason', 'not wanted'])).code).toBe(0);
-    expect((await bulk(['status'])).stdout).not.toContain('approval:');
-    expect((await bulk(['status', batch])).stdout).toMatch(/^discarded by \w+@[^]*^approval {2}was needed$/m);
-    expect((await approve(world, batch)).stderr).toContain('there is nothing left to approve');
-  });
-
   test('is submitted by run, which says who can approve it and sends it once it is approved', async () => {
     const world = await worldUnder(always);
     const { name } = creditFile(world, 2);
@@ -100,20 +89,6 @@ describe('a batch under a policy', () => {
     // The approval is used up: the first batch no longer has one.
     const late = await world.bulk(['apply', batch, '--approve', first.report().hash, '--again', '--reason', 'x']);
     expect([late.code, made(world.sandbox)]).toEqual([2, 2]);
-  });
-
-  test('can be denied with a reason, which ends earlier approvals', { tags: 'full' }, async () => {
-    const world = await worldUnder(always, ['bert', 'carla']);
-    const batch = (await world.bulk(['run', 'balance', creditFile(world, 1).name, '--yes', '--json'])).report().batch;
-    await approve(world, batch);
-    const deny = (...more: string[]) =>
-      world.bulk(['deny', batch, '--as', 'carla', ...more], { input: `${password}\n` });
-    expect((await deny()).code).toBe(2);
-    const denied = await deny('--reason', 'twice as much as agreed');
-    expect(denied.stdout).toMatch(/^approval {2}denied$/m);
-    const apply = await world.bulk(['apply', batch, '--approve', denied.stdout.match(/[0-9a-f]{64}/)?.[0] ?? '']);
-    expect([apply.code, made(world.sandbox)]).toEqual([2, 0]);
-    expect(apply.stderr).toMatch(/was denied by carla: twice as much as agreed/);
   });
 
   test('is approved on a terminal after the plan is shown; the password is typed without echo', async () => {

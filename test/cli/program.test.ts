@@ -142,16 +142,6 @@ describe('wrong usage ends with 2 and names the nearest match', () => {
 });
 
 describe('the help', () => {
-  test.each([['help'], ['--help'], ['-h']])('%s explains the first commands and names the others', async (word) => {
-    const { code, stdout, stderr } = await invoke([word]);
-    expect(code).toBe(0);
-    expect(stderr).toBe('');
-    expect(stdout).toMatch(
-      /Keep the mirror:\n {2}work.*do it\n\nMore commands: rest\nOptions of every command: --config/,
-    );
-    expect(stdout).not.toContain('dig');
-  });
-
   test('help --all explains every command that is not hidden, and every option', async () => {
     const { stdout } = await invoke(['help', '--all']);
     expect(stdout).toMatch(

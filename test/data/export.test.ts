@@ -1,4 +1,4 @@
-import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { exportChunks, type ExportRequest, type FileForm } from '../../src/data/export.ts';
 import { exportFormats } from '../../src/data/formats.ts';
@@ -101,13 +101,10 @@ describe('an export', () => {
     expect(await textOf(smallMirror(), request({ table: columns, ...part }))).toBe(text);
   });
 
-  test.each([
-    ['gzip', gunzipSync],
-    ['zstd', zstdDecompressSync],
-  ] as const)('can be compressed with %s', async (compression, decompress) => {
+  test('can be compressed', async () => {
     const store = smallMirror();
-    const bytes = await bytesOf(store, request({ form: { compression } }));
-    expect(decompress(bytes).toString()).toBe(await textOf(store, request()));
+    const bytes = await bytesOf(store, request({ form: { compression: 'gzip' } }));
+    expect(gunzipSync(bytes).toString()).toBe(await textOf(store, request()));
   });
 
   test('applies a condition and an order', async () => {

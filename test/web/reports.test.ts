@@ -154,7 +154,7 @@ describe('a statement', () => {
     const ann = await browser('ann', ['analyst']);
     const gone = new AbortController();
     const waits = Array.from({ length: 4 }, async () =>
-      fetch(`${url}${sqlPath(endless, { limit: '300' })}`, {
+      fetch(`${url}${sqlPath(endless)}`, {
         headers: { cookie: ann.cookie },
         signal: gone.signal,
       }).catch((error: unknown) => (error as Error).name),

@@ -9,14 +9,13 @@ import { type Report, reportNamed, type ReportParameter } from '../../data/repor
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { minuteMs, secondMs } from '../../model/time.ts';
+import { minuteMs } from '../../model/time.ts';
 import {
   anchor,
   factsTag,
   html,
   type Html,
   optionTag,
-  selectTag,
   problemTag,
   prose,
   tableTag,
@@ -28,8 +27,8 @@ import { downloadOf, isMaskedFor, maskedNote } from './data.ts';
 
 const maxShownRows = 200;
 
-/** The time limits for a statement in the form, in seconds; the first is the default. */
-const limits = [30, 60, 300] as const;
+/** For a statement that a page waits for. */
+const shownMs = minuteMs;
 const downloadMs = 10 * minuteMs;
 
 /** Whether the caller may use the report. With a text parameter, somebody who sees only masks could search for a person. */
@@ -151,7 +150,6 @@ export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise
 export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
   const sql = query.get('sql') ?? '';
-  const seconds = secondsIn(query);
   const { shown, status } = await shownOrWhyNot(ports, () => sqlTag(visit, ports, sql));
   const form = html`<form method="get" action="${link('/sql')}">
     <label
@@ -161,11 +159,6 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     <p class="fields">
       <button name="do" value="run">Run</button>
       <button name="do" value="picture" class="quiet">Draw it</button>
-      ${selectTag(
-        'For at most',
-        'limit',
-        limits.map((each) => optionTag(String(each), String(seconds), `${each} seconds`)),
-      )}
     </p>
   </form>`;
   const tables = inventory(ports.readers.read((snapshot) => snapshot.relations()));
@@ -185,15 +178,13 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
   if (sql.trim() === '') {
     return html`<p class="soft">You cannot change anything here: only statements that read are run.</p>`;
   }
-  const seconds = secondsIn(query);
-  const chosen = { sql, limit: seconds === limits[0] ? null : seconds };
   if (query.get('do') === 'picture') {
     // Drawn once here, so that an error appears as text.
     await textOf(visit, ports, { kind: 'chart', what: { sql } });
-    return pictureTag(link('/sql/picture', chosen), `The picture of: ${sql.slice(0, 300)}`);
+    return pictureTag(link('/sql/picture', { sql }), `The picture of: ${sql.slice(0, 300)}`);
   }
   const { preview } = await previewOf(visit, ports, { sql });
-  return html`${downloadsTag((format) => link('/sql/download', { ...chosen, format }))} ${previewTag('Result', preview)}`;
+  return html`${downloadsTag((format) => link('/sql/download', { sql, format }))} ${previewTag('Result', preview)}`;
 }
 
 function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {
@@ -204,10 +195,6 @@ function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {
       ${columns.map((each) => html`<li title="${each.meaning}"><code>${each.name}</code> <span class="soft">${each.type}</span></li>`)}
     </ul>
   </details>`;
-}
-
-function secondsIn(query: URLSearchParams): number {
-  return limits.find((each) => String(each) === query.get('limit')) ?? limits[0];
 }
 
 /** Returns the statement in the address; without one, a redirect to the form. */
@@ -235,8 +222,7 @@ async function textOf(
   job: ReadingJob,
   onWarning?: (words: string) => void,
 ): Promise<string> {
-  const timeoutMs = secondsIn(visit.query) * secondMs;
-  const run = { signal: visit.signal, timeoutMs, ...(onWarning !== undefined && { onWarning }) };
+  const run = { signal: visit.signal, timeoutMs: shownMs, ...(onWarning !== undefined && { onWarning }) };
   return text(readers.chunks({ ...job, isMasked: isMaskedFor(visit) }, run));
 }
 

@@ -183,8 +183,12 @@ export function judge(walk: Walk, { surplus: known, freshAsOf, before }: Known):
 /**
  * Returns why a surplus is not believed; null if it is. A server that shows no page beyond some depth looks as if it counted
  * records that it does not have, but for its newest records.
+ * @param newest null if the list does not come in order
  */
-export function doubtOf({ ids }: Walk, newest: readonly RecordKey[]): string | null {
+export function doubtOf({ ids, total }: Walk, newest: readonly RecordKey[] | null): string | null {
+  if (newest === null) {
+    return `the server counts ${counted(total, 'record')}, its pages showed ${ids.size}, and they come in no order that shows where they end`;
+  }
   const unseen = newest.filter((id) => !ids.has(id));
   return unseen.length === 0 ? null : `its pages end after ${counted(ids.size, 'record')}, and there are newer ones`;
 }

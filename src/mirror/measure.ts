@@ -8,7 +8,9 @@ import { type DateFormat, dateRange, type ListOptions } from '../api/lists.ts';
 import { serverAheadOf } from '../api/headers.ts';
 import { NotTheApi, OtherPageSize, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { Reach, readingRecords, readPage, type RequestPage } from '../api/narrow.ts';
+import { IncompleteError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
+import { counted } from '../model/text.ts';
 import { addDays, type Clock, type Day, dayMs, dayOf, parseInstant, parseWritten } from '../model/time.ts';
 import type { DayBounds, Profile } from './profile.ts';
 
@@ -157,6 +159,11 @@ async function boundsOf(list: RangedList, known: KnownDay, dates: DateFormat): P
     // Either all records lie in the range, or the server ignores it. A range without records shows which.
     if (page.total >= total) {
       const far = await requestRange(list, farDay, addDays(farDay, 1), dates);
+      if (far !== undefined && far.total > 0 && far.records.length === 0) {
+        throw new IncompleteError(
+          `the server counts ${counted(far.total, 'record')} on ${farDay} and shows none, so its totals are wrong`,
+        );
+      }
       if (far?.total !== 0) return undefined;
     }
     return showsDay(page, shown, known, list.ordered) ? bounds : 'wide';

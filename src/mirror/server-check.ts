@@ -70,7 +70,8 @@ async function objectionTo(ports: ServerCheckPorts, before: string | null): Prom
   );
   // An empty mirror has nothing to lose, whatever server it meets.
   if (newest.length === 0) return null;
-  const { remains, redated } = await remainsOf(ports, newest);
+  // At a new address, each resource must speak for itself: servers may begin with the same records in one of them.
+  const { remains, redated } = before === null ? await remainsOf(ports, newest) : await remainsOfEach(ports, newest);
   if (remains === 'gone') {
     // A server that shows nothing at all may be down for a while. It counts as the same, and removes no row.
     if (before === null && (await showsNothing(ports))) return null;
@@ -93,13 +94,28 @@ export function probesOf<L extends { readonly createdAt: string }>(knownRecords:
 }
 
 /** What the server still has of the known records: one of the newest, none, or too few are known to say. */
-type Remains = 'kept' | 'gone' | 'unclear';
+interface Remainder {
+  readonly remains: 'kept' | 'gone' | 'unclear';
+  /** The known record that has another creation time now. */
+  readonly redated?: string | undefined;
+}
+
+/** What remains of each resource by itself: gone if one of them is. */
+async function remainsOfEach(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remainder> {
+  let found: Remainder = { remains: 'unclear' };
+  for (const resource of resourceNames) {
+    const each = await remainsOf(
+      ports,
+      newest.filter((known) => known.resource === resource),
+    );
+    if (each.remains === 'gone') return each;
+    if (each.remains === 'kept') found = each;
+  }
+  return found;
+}
 
 /** Requests some of the newest records, the newest first, until one is there. */
-async function remainsOf(
-  ports: ServerCheckPorts,
-  newest: readonly KnownRecord[],
-): Promise<{ readonly remains: Remains; readonly redated?: string | undefined }> {
+async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remainder> {
   let redated: string | undefined;
   for (const { resource, id, createdAt } of probesOf(newest)) {
     // One after another: usually the first is there.

@@ -61,8 +61,13 @@ export interface Source {
   total(resource: ResourceName, days: DayRange | null, profile: Profile, signal: AbortSignal): Promise<number>;
   /** Returns the days of the oldest and the newest record, if lists are ordered. */
   extent(resource: ResourceName, profile: Profile, signal: AbortSignal): Promise<Extent>;
-  /** Returns the ids of some of the newest records of these days; none if lists are not ordered. */
-  newest(resource: ResourceName, days: DayRange, profile: Profile, signal: AbortSignal): Promise<readonly RecordKey[]>;
+  /** Returns the ids of some of the newest records of these days; null if lists are not ordered. */
+  newest(
+    resource: ResourceName,
+    days: DayRange,
+    profile: Profile,
+    signal: AbortSignal,
+  ): Promise<readonly RecordKey[] | null>;
   /** Requests one record by itself. One that the server fails on is neither there nor absent. */
   look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
 }
@@ -242,7 +247,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       return { oldest, newest };
     },
     newest: async (resource, days, profile, signal) => {
-      if (!profile.ordered) return [];
+      if (!profile.ordered) return null;
       const query = queryOf(resource, profile, requestedRange(days, profile), 'desc');
       const { records } = await list(resource, { ...query, paginate: Math.min(profile.pageSize, 10) }, signal);
       return records.map(recordKey).filter((id) => id !== undefined);

@@ -208,6 +208,7 @@ describe('a cursor', () => {
     let at = sandbox.control.clock().now;
     const later = async (ms: number): Promise<string> => {
       at += ms;
+      sandbox.control.advanceClock(ms);
       sandbox.control.update('users', 3, { balance: at / 1_000 });
       await sync(sandbox, file, { mode: 'full', historyKeepMs: 10 * dayMs, clock: { now: () => at } });
       return cursorOf(file);

@@ -191,6 +191,12 @@ describe('another server', () => {
     expect(await refusalOf(cannotTell, file)).toMatch(/stood at .*nothing shows/);
   });
 
+  test('at another address is refused if it shares the records of some resources only', async () => {
+    const { sandbox, file } = await mirrored();
+    const others = await replaced(sandbox, { users: 2_000, now: sandboxNow, port: 0 });
+    expect(await refusalOf(others, file)).toMatch(/none of the newest records/);
+  });
+
   test('is accepted by a mirror without rows', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored({ users: 1, packages: 0, emails: 0, coupons: 0 });
     const empty = await replaced(sandbox, { users: 0, packages: 0, emails: 0, coupons: 0 });

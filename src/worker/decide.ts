@@ -45,12 +45,12 @@ interface Inputs {
 
 function decideOne(job: Job, state: JobState, inputs: Inputs): Decision | undefined {
   const { now } = inputs;
-  const { handledUntil, latest, isRunning } = state;
+  const { handledUntil, isRunning } = state;
   if (handledUntil > now + longestSetBackMs) return { kind: 'forget', job, until: now };
   const occurrence = dueOccurrence(job, handledUntil, now);
   if (occurrence === undefined) {
-    if (!runsAgain(job, state) || typeof latest?.occurrence !== 'number') return undefined;
-    return { kind: 'run', job, occurrence: latest.occurrence, late: true, attempt: 2 };
+    const again = occurrenceAgain(job, state);
+    return again === undefined ? undefined : { kind: 'run', job, occurrence: again, late: true, attempt: 2 };
   }
   const due = { job, occurrence };
   if (isRunning) return { kind: 'skip', ...due, outcome: 'overlapped', why: 'the run before is still going on' };
@@ -74,10 +74,13 @@ function dueOccurrence(job: Job, handledUntil: number, now: number): number | un
   return last;
 }
 
-/** Whether the last run ended only because the worker did. It is run once more: one that crashes the machine must not do so for ever. */
-function runsAgain(job: Job, { latest, isRunning }: JobState): boolean {
-  if (isRunning || !job.catchUp || latest === undefined || latest.occurrence === null) return false;
-  return latest.attempt === 1 && (latest.outcome === 'stopped' || latest.outcome === 'killed');
+/**
+ * Returns the occurrence of the last run if that ended only because the worker did. It is run once more: one that crashes the
+ * machine must not do so for ever.
+ */
+function occurrenceAgain(job: Job, { latest, isRunning }: JobState): number | undefined {
+  if (isRunning || !job.catchUp || latest?.attempt !== 1) return undefined;
+  return latest.outcome === 'stopped' || latest.outcome === 'killed' ? (latest.occurrence ?? undefined) : undefined;
 }
 
 const timeOf = (time: string | null): number => parseInstant(time) ?? 0;
@@ -93,13 +96,12 @@ interface Dependency {
 
 /** Looks at the last occurrence of the job at or before `occurrence`: usually the one of the same night. */
 function dependencyOf(name: string, occurrence: number, { jobs, states }: Inputs): Dependency {
-  const state = states.get(name);
-  const other = jobs.find((job) => job.name === name);
-  const at = other && lastTime(other, occurrence);
-  if (state === undefined || other === undefined || at === undefined) return { name, isDone: true, run: undefined };
+  const [other, state] = [jobs.find((job) => job.name === name), states.get(name)];
+  if (other === undefined || state === undefined) return { name, isDone: true, run: undefined };
+  const at = lastTime(other, occurrence) ?? -Infinity;
   const { latest, handledUntil, isRunning } = state;
   const isSince = latest !== undefined && timeOf(latest.finishedAt) >= at;
-  const isDone = !isRunning && handledUntil >= at && !runsAgain(other, state);
+  const isDone = !isRunning && handledUntil >= at && occurrenceAgain(other, state) === undefined;
   return { name, isDone, run: isSince ? latest : undefined };
 }
 

@@ -83,6 +83,10 @@ async function checkFile(file: FileToCheck): Promise<Finding[]> {
 async function checkExisting({ kind, path, open }: FileToCheck): Promise<Finding[]> {
   const { size, mode } = statSync(path);
   accessSync(path, constants.R_OK | constants.W_OK);
+  // Whoever reads while the file is read-only leaves these read-only as well.
+  const beside = ['-wal', '-shm'].map((end) => path + end).filter((each) => existsSync(each));
+  const closed = beside.find((each) => (statSync(each).mode & 0o600) !== 0o600);
+  if (closed !== undefined) throw new FileError(`${closed} cannot be written`, { advice: `Run: chmod 600 ${closed}` });
   // SQLite creates the WAL files beside it.
   accessSync(dirname(path), constants.W_OK);
   if (size > 0) {

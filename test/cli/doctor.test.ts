@@ -172,6 +172,18 @@ describe('doctor', () => {
     expect(of('mirror')).toMatch(/\nwarn: .*can be read by others Run: chmod 600/);
   });
 
+  test('names the file beside a mirror that was left read-only', async () => {
+    const folder = temporaryFolder();
+    await runCli(['sync', 'coupons', '--quiet'], { folder, environment: server() });
+    const reader = new SqliteDatabase(join(folder, 'data/mirror.db'), { readonly: true });
+    onTestFinished(() => void reader.close());
+    reader.prepare('SELECT count(*) FROM coupons').get();
+    chmodSync(join(folder, 'data/mirror.db-shm'), 0o400);
+    const { code, of } = await doctor(folder, server());
+    expect(code).toBe(2);
+    expect(of('mirror')).toMatch(/^fail: .*mirror\.db-shm cannot be written Run: chmod 600/);
+  });
+
   test('finds damage inside a mirror and a journal that still open', async () => {
     const folder = temporaryFolder();
     await runCli(['sync', 'users', '--quiet'], { folder, environment: server() });

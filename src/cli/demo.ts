@@ -7,11 +7,13 @@ import { paint, printLine, printLines } from './output.ts';
 import { grouped } from '../model/text.ts';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
 import { makeFolder } from '../model/files.ts';
-import { hourMs, systemClock } from '../model/time.ts';
+import { systemClock } from '../model/time.ts';
 import { settingTable } from '../settings/table.ts';
 import { run } from './program.ts';
 import { openJournalForReading } from '../journal/open.ts';
+import { reset } from '../sandbox/faults.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
+import type { Between } from '../sandbox/server.ts';
 import { readSettings, settingsFrom } from '../settings/settings.ts';
 
 const size = { users: 1_000, packages: 40, emails: 3_000, coupons: 60, seed: 7 } as const;
@@ -35,6 +37,22 @@ jobs:
     after: sync
     require: complete
 `;
+
+/** A write whose response is lost: the server makes it later. */
+interface LateWrite {
+  path: string | undefined;
+  write: (() => unknown) | undefined;
+}
+
+function betweenFor(late: LateWrite): Between {
+  return ({ operation, request, reply, perform }) => {
+    if (operation.method === 'GET' || late.path === undefined || !request.url.includes(late.path)) return perform();
+    late.path = undefined;
+    late.write = perform;
+    reset(reply);
+    return undefined;
+  };
+}
 
 /** One of the demo's commands failed, and printed why. */
 class DemoStoppedError extends OperatorError {
@@ -60,7 +78,8 @@ async function demo(context: CliContext): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
   makeFolder(folder);
   heading(context, 'A server to work with');
-  const sandbox = await openSandbox({ ...size, signal: context.signal });
+  const late: LateWrite = { path: undefined, write: undefined };
+  const sandbox = await openSandbox({ ...size, signal: context.signal, between: betweenFor(late) });
   try {
     const { users, packages, emails, coupons } = size;
     printLines(context, [
@@ -69,7 +88,7 @@ async function demo(context: CliContext): Promise<void> {
     ]);
     const environment = environmentOf(context, sandbox, folder);
     await showMirror(context, environment, sandbox, folder);
-    await showBulk(context, environment, sandbox, folder);
+    await showBulk(context, environment, sandbox, folder, late);
   } finally {
     await sandbox.close();
   }
@@ -128,6 +147,7 @@ async function showBulk(
   environment: CliContext['environment'],
   { control }: Sandbox,
   folder: string,
+  late: LateWrite,
 ): Promise<void> {
   // Everything goes to one stream, because the notes and errors of the commands are part of the story.
   const together = { ...context, stderr: context.stdout };
@@ -151,16 +171,14 @@ async function showBulk(
 
   say('\nThe amount is corrected. On the way, the response to one request is lost, and the change comes later:');
   write((amount) => amount);
-  control.setBehaviour({ late_commit_ms: hourMs });
   const unlucky = people[7] ?? {};
-  const path = `/users/${Number(unlucky['id'])}/update-balance`;
-  control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path } });
+  late.path = `/users/${Number(unlucky['id'])}/update-balance`;
   await shell(8, 'bulk', 'run', 'balance', file, '--yes');
 
   say(
     '\nIt ended with 8: one outcome is not known, and nothing was sent a second time. A little later, the server is done.',
   );
-  control.commitLate();
+  late.write?.();
   const name = await newestBatch(context, environment);
   await shell(0, 'bulk', 'resume', name);
 

@@ -61,8 +61,8 @@ export function define(program: Command, context: CliContext): void {
 }
 
 function printSwitches(context: CliContext): void {
-  const rows = Object.entries<Switch>(switches).map(([name, { values, kind, meaning, default: usual }]) => {
-    const choice = `(${values.length > 0 ? values.join('|') : kind}, default ${usual === '' ? 'empty' : String(usual)})`;
+  const rows = Object.entries<Switch>(switches).map(([name, { kind, meaning, default: usual }]) => {
+    const choice = `(${kind}, default ${usual === '' ? 'empty' : String(usual)})`;
     return [name, `${meaning} ${paint(context, 'dim', choice)}`];
   });
   printResult(context, switches, alignedLines(rows));

@@ -1,20 +1,17 @@
 /** Changes records without the API: at random, like other people while a client reads, or exactly as a test says. */
 import type { ResourceName } from '../model/resources.ts';
-import { dayMs, timestampOf } from '../model/time.ts';
 import type { JsonRecord } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';
 import { UsageError } from '../model/errors.ts';
 import { mailHosts, people } from './random.ts';
 import { htmlMessage, seedCoupon, sender, seedPackage } from './seed-records.ts';
 import { emptyRecord } from './records.ts';
-import { nowStamp, removeFrom, removeUser } from './users.ts';
+import { nowStamp, removeUser } from './users.ts';
 
 export interface ChurnCounts {
   readonly inserts?: number;
   readonly updates?: number;
   readonly deletes?: number;
-  /** Probability that an inserted record has its creation in the past. */
-  readonly backdated?: number;
 }
 
 function randomRecord(state: SandboxState, resource: ResourceName): JsonRecord | undefined {
@@ -22,14 +19,9 @@ function randomRecord(state: SandboxState, resource: ResourceName): JsonRecord |
   return table.from(1 + state.churn.below(table.lastId())) ?? table.from(1);
 }
 
-/** Draws a creation time for a new record; undefined for the present. */
-function drawCreatedAt(state: SandboxState, resource: ResourceName, backdated: number): string | undefined {
-  const { churn } = state;
-  if (churn.chance(backdated)) {
-    const ms = state.clock.now() - churn.below(1_000 * dayMs);
-    return timestampOf(Math.floor(ms / 1_000) * 1_000);
-  }
-  if (!churn.chance(state.behaviour.ties)) return undefined;
+/** Some records are created in the same second as the one before. */
+function drawCreatedAt(state: SandboxState, resource: ResourceName): string | undefined {
+  if (!state.churn.chance(state.ties)) return undefined;
   const last = state.tables[resource].from(state.tables[resource].lastId());
   return typeof last?.['created_at'] === 'string' ? last['created_at'] : undefined;
 }
@@ -62,7 +54,7 @@ function changeAtRandom(state: SandboxState, resource: ResourceName, record: Jso
 export function churnNow(state: SandboxState, resource: ResourceName, counts: ChurnCounts): number {
   let changes = 0;
   for (let left = counts.inserts ?? 0; left > 0; left -= 1) {
-    const at = drawCreatedAt(state, resource, counts.backdated ?? 0);
+    const at = drawCreatedAt(state, resource);
     insertRecord(state, resource, at === undefined ? {} : { created_at: at });
     changes += 1;
   }
@@ -93,7 +85,6 @@ export function churnBefore(state: SandboxState, resource: ResourceName): void {
     inserts: roundAtRandom(state, behaviour.churn_inserts),
     updates: roundAtRandom(state, behaviour.churn_updates),
     deletes: roundAtRandom(state, behaviour.churn_deletes),
-    backdated: behaviour.churn_backdated,
   });
 }
 
@@ -161,5 +152,5 @@ export function updateRecord(state: SandboxState, resource: ResourceName, id: nu
 
 /** Removes a record. Returns false if there was none. */
 export function removeRecord(state: SandboxState, resource: ResourceName, id: number): boolean {
-  return resource === 'users' ? removeUser(state, id) : removeFrom(state, resource, id);
+  return resource === 'users' ? removeUser(state, id) : state.tables[resource].remove(id);
 }

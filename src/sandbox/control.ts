@@ -6,7 +6,6 @@ import { isSameWord } from '../model/secret.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Behaviour, behaviourOf, type Chaos, chaosNames, readBehaviour, switches } from './behaviour.ts';
 import { type ChurnCounts, churnNow, insertRecord, removeRecord, updateRecord } from './churn.ts';
-import type { ScriptedFault } from './faults.ts';
 import type { Parent } from './records.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { ServerParts } from './server.ts';
@@ -92,11 +91,6 @@ export function createControl(parts: ServerParts) {
       state.related.replace(parent, id, kind, records);
     },
     churn: (resource: ResourceName, counts: ChurnCounts) => churnNow(state, checkedName(resource), counts),
-    /** Sets faults for the next requests that match. */
-    faultNext: (faults: ScriptedFault | readonly ScriptedFault[]): void => parts.faults.script([faults].flat()),
-    clearFaults: (): void => parts.faults.clear(),
-    /** Makes the writes that `commit_late` has put off, and returns how many there were. */
-    commitLate: () => parts.late.now(),
     /** Returns all writes that were made through the API, in order. */
     ledger: () => state.ledger.entries(),
     requests: () => parts.log.counts(),

@@ -24,8 +24,6 @@ interface PageFacts {
   readonly perPage: number;
   readonly total: number;
   readonly count: number;
-  /** Whether the records are in an object whose keys are numbers. */
-  readonly asObject?: boolean;
 }
 
 /** How many page numbers are shown on each side of the current one. */
@@ -75,8 +73,7 @@ export function envelopeAround(facts: PageFacts): { head: string; tail: string }
     to: from === null ? null : from + count - 1,
     total,
   };
-  const [open, close] = facts.asObject === true ? ['{', '}'] : ['[', ']'];
-  return { head: `{"status":true,"current_page":${page},"data":${open}`, tail: `${close},${toJson(after).slice(1)}` };
+  return { head: `{"status":true,"current_page":${page},"data":[`, tail: `],${toJson(after).slice(1)}` };
 }
 
 /** What an operation returns; the body is JSON text. */

@@ -1,182 +1,7 @@
-/** Decides which request fails and how (first by faults that a test set, then by chance), and makes it fail. */
-import { suggestion, UsageError } from '../model/errors.ts';
-import type { HttpMethod } from '../model/operations.ts';
-import type { Behaviour } from './behaviour.ts';
-import type { Random } from './random.ts';
-import { type Response, toJson } from './envelope.ts';
-import type { SandboxState } from './sandbox.ts';
+/** Requests that fail by chance: before anything is done, or after a write whose response is lost. */
 import type { FastifyReply } from 'fastify';
-
-export const readFaults = {
-  error_500: 'responds 500 with a JSON message and a debug trace',
-  error_502: 'responds 502 with a JSON message',
-  error_503: 'responds 503 with Retry-After',
-  too_many: 'responds 429 with Retry-After although no limit was reached',
-  html: 'responds with the HTML page of a proxy (see html_status, html_content_type)',
-  reset_before: 'resets the connection before the first byte',
-  reset_middle: 'resets the connection in the middle of the body',
-  truncated: 'cuts the JSON short in a well-framed response',
-  hang: 'never responds',
-  empty_body: 'responds 200 without a body',
-  empty_list: 'responds 200 with an empty list and a total of 0 (lists only)',
-  redirect: 'responds 302 to another host',
-  oversized: 'responds with a body of oversized_bytes',
-} as const;
-
-/** Faults of POST, PUT and DELETE. Those whose name begins with `commit_` still make the write. */
-export const writeFaults = {
-  error_500: 'responds 500, nothing was written',
-  error_502: 'responds 502, nothing was written',
-  error_503: 'responds 503 with Retry-After, nothing was written',
-  too_many: 'responds 429 with Retry-After, nothing was written',
-  html: 'responds with the HTML page of a proxy, nothing was written',
-  reset_before: 'resets the connection, nothing was written',
-  hang: 'never responds, nothing was written',
-  redirect: 'responds 302 to another host, nothing was written',
-  lost: 'reports success, nothing was written',
-  commit_reset: 'writes, then resets the connection before the first byte',
-  commit_500: 'writes, then responds 500',
-  commit_html: 'writes, then responds with the HTML page of a proxy',
-  commit_truncated: 'writes, then cuts the JSON of the response short',
-  commit_empty: 'writes, then responds 200 without a body',
-  commit_hang: 'writes, then never responds',
-  commit_refused: 'writes, then reports a failure ({"success": false})',
-  commit_429: 'writes, then responds 429 with Retry-After',
-  commit_503: 'writes, then responds 503 with Retry-After',
-  commit_late: 'resets the connection, and writes late_commit_ms afterwards',
-  commit_twice: 'writes twice, as a proxy that replays the request would',
-} as const;
-
-export type ReadFault = keyof typeof readFaults;
-export type WriteFault = keyof typeof writeFaults;
-export type Fault = ReadFault | WriteFault;
-
-const readFaultNames = Object.keys(readFaults) as ReadFault[];
-export const writeFaultNames = Object.keys(writeFaults) as WriteFault[];
-
-/** A fault for the next requests that match; without `match`, for the very next ones. */
-export interface ScriptedFault {
-  readonly fault: Fault;
-  /** How many requests it hits; 1 by default. */
-  readonly times?: number;
-  readonly match?: {
-    readonly method?: HttpMethod;
-    /** A text that the decoded path and query must contain, or a pattern that they must match. */
-    readonly path?: string | RegExp;
-  };
-}
-
-interface PendingFault extends ScriptedFault {
-  left: number;
-}
-
-const maxStreaks = 20_000;
-
-function decoded(url: string): string {
-  try {
-    return decodeURIComponent(url);
-  } catch {
-    return url;
-  }
-}
-
-function checked(fault: ScriptedFault): PendingFault {
-  if (!(fault.fault in readFaults || fault.fault in writeFaults)) {
-    const known = [...new Set([...readFaultNames, ...writeFaultNames])];
-    const name = fault.fault;
-    throw new UsageError(`the sandbox knows no fault called "${name}"`, { advice: suggestion(name, known) });
-  }
-  return { ...fault, left: fault.times ?? 1 };
-}
-
-export class Faults {
-  readonly #chance: Random;
-  #pending: PendingFault[] = [];
-  /** Failures in a row by request. */
-  readonly #streaks = new Map<string, number>();
-
-  constructor(chance: Random) {
-    this.#chance = chance;
-  }
-
-  /** Adds faults, which come in the order in which they were set, before any that is drawn. */
-  script(faults: readonly ScriptedFault[]): void {
-    this.#pending.push(...faults.map(checked));
-  }
-
-  /** Removes the faults that were set and have not come yet. */
-  clear(): void {
-    this.#pending = [];
-  }
-
-  #scripted(method: HttpMethod, url: string): Fault | null {
-    const text = decoded(url);
-    const found = this.#pending.find(({ match = {} }) => {
-      const { path = '' } = match;
-      if (match.method !== undefined && match.method !== method) return false;
-      return typeof path === 'string' ? text.includes(path) : path.test(text);
-    });
-    if (found === undefined) return null;
-    found.left -= 1;
-    if (found.left <= 0) this.#pending = this.#pending.filter((each) => each !== found);
-    return found.fault;
-  }
-
-  #draw(method: HttpMethod, behaviour: Behaviour, isList: boolean): Fault | null {
-    // Always draws once, whatever the switches are, so that changing a probability does not shift later draws.
-    let draw = this.#chance.fraction();
-    if (method === 'GET') {
-      for (const name of readFaultNames) {
-        draw -= behaviour[`read_${name}`];
-        if (draw < 0) return name === 'empty_list' && !isList ? null : name;
-      }
-    } else {
-      for (const name of writeFaultNames) {
-        draw -= behaviour[`write_${name}`];
-        if (draw < 0) return name;
-      }
-    }
-    return null;
-  }
-
-  /** Returns how the next request fails; null if it does not. */
-  next(method: HttpMethod, url: string, isList: boolean, behaviour: Behaviour): Fault | null {
-    const scripted = this.#scripted(method, url);
-    if (scripted !== null) return scripted;
-    const drawn = this.#draw(method, behaviour, isList);
-    const request = `${method} ${url}`;
-    const streak = this.#streaks.get(request) ?? 0;
-    const isAtLimit = behaviour.fault_streak > 0 && streak >= behaviour.fault_streak;
-    if (drawn === null || isAtLimit) {
-      this.#streaks.delete(request);
-      return null;
-    }
-    if (this.#streaks.size > maxStreaks) this.#streaks.clear();
-    this.#streaks.set(request, streak + 1);
-    return drawn;
-  }
-}
-
-/** Faults that replace the operation. */
-const before = ['error_500', 'error_502', 'error_503', 'too_many', 'html', 'reset_before', 'hang', 'redirect'] as const;
-type FaultBefore = (typeof before)[number];
-
-/** Whether the fault replaces the operation, which is then not performed. */
-export function comesBefore(fault: Fault): fault is FaultBefore {
-  return (before as readonly Fault[]).includes(fault);
-}
-
-/** Returns the header `Retry-After` in the form that the switch says, or none. */
-export function retryAfter(state: SandboxState, seconds: number): Record<string, string> {
-  switch (state.behaviour.retry_after) {
-    case 'seconds':
-      return { 'retry-after': String(seconds) };
-    case 'date':
-      return { 'retry-after': new Date(state.clock.now() + seconds * 1_000).toUTCString() };
-    case 'none':
-      return {};
-  }
-}
+import { toJson } from './envelope.ts';
+import type { SandboxState } from './sandbox.ts';
 
 /** Returns the error page of a proxy in front of the server. */
 export function htmlPage(status: number, title: string): string {
@@ -187,124 +12,35 @@ export function htmlPage(status: number, title: string): string {
   );
 }
 
-function reset(reply: FastifyReply): void {
+/** Ends the connection without a response. */
+export function reset(reply: FastifyReply): void {
   reply.hijack();
   reply.raw.socket?.resetAndDestroy();
 }
 
-function resetInTheMiddle(reply: FastifyReply, response: Response): void {
-  const body = Buffer.from(response.body);
-  reply.hijack();
-  const { raw } = reply;
-  raw.writeHead(response.status, { 'content-type': 'application/json', 'content-length': body.length });
-  raw.write(body.subarray(0, Math.ceil(body.length / 2)), () => raw.socket?.resetAndDestroy());
+function sendError(reply: FastifyReply, status: number, message: string): void {
+  void reply.code(status).header('content-type', 'application/json').send(toJson({ message }));
 }
 
-function sendJson(reply: FastifyReply, status: number, body: string | Buffer): void {
-  void reply.code(status).header('content-type', 'application/json').send(body);
+const failures: readonly ((reply: FastifyReply) => void)[] = [
+  (reply) => sendError(reply, 500, 'Server Error'),
+  (reply) => sendError(reply, 502, 'Bad Gateway'),
+  (reply) => sendError(reply.header('retry-after', '1'), 503, 'Service Unavailable'),
+  (reply) => void reply.code(502).header('content-type', 'text/html; charset=UTF-8').send(htmlPage(502, 'Bad gateway')),
+  reset,
+];
+
+/** Fails the request with the probability of the switch `errors`, and returns whether it did. */
+export function failsByChance({ behaviour, chance }: SandboxState, reply: FastifyReply): boolean {
+  if (!chance.chance(behaviour.errors)) return false;
+  chance.pick(failures)(reply);
+  return true;
 }
 
-function sendHtml(state: SandboxState, reply: FastifyReply): void {
-  const { html_status: status, html_content_type: type } = state.behaviour;
-  void reply
-    .code(status)
-    .header('content-type', type)
-    .send(Buffer.from(htmlPage(status, 'Bad gateway')));
-}
-
-/** Pads the body with leading spaces, with which JSON still parses. */
-function padded(response: Response, bytes: number): Buffer {
-  const body = Buffer.from(response.body);
-  return Buffer.concat([Buffer.alloc(Math.max(0, bytes - body.length), ' '), body]);
-}
-
-function half(response: Response): Buffer {
-  const body = Buffer.from(response.body);
-  return body.subarray(0, Math.floor(body.length / 2));
-}
-
-/** Sends a fault that replaces the operation. */
-export function failBefore(state: SandboxState, reply: FastifyReply, fault: FaultBefore): void {
-  const wait = retryAfter(state, state.behaviour.retry_after_seconds);
-  switch (fault) {
-    case 'error_500':
-      return sendJson(reply, 500, toJson({ message: 'Server Error' }));
-    case 'error_502':
-      return sendJson(reply, 502, toJson({ message: 'Bad Gateway' }));
-    case 'error_503':
-      return sendJson(reply.headers(wait), 503, toJson({ message: 'Service Unavailable' }));
-    case 'too_many':
-      return sendJson(reply.headers(wait), 429, toJson({ message: 'Too Many Attempts.' }));
-    case 'html':
-      return sendHtml(state, reply);
-    case 'redirect':
-      return void reply.code(302).header('location', 'https://login.example/session').send('');
-    case 'reset_before':
-      return reset(reply);
-    case 'hang':
-      // The connection stays open until the client gives up or the sandbox closes.
-      return void reply.hijack();
-  }
-}
-
-/** Faults after a write whose responses are those of faults before it. */
-const sameResponse: Partial<Record<Fault, FaultBefore>> = {
-  commit_reset: 'reset_before',
-  commit_500: 'error_500',
-  commit_html: 'html',
-  commit_429: 'too_many',
-  commit_503: 'error_503',
-  commit_hang: 'hang',
-};
-
-/** Sends a fault instead of the response of an operation that was performed. */
-export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, response: Response): void {
-  const before = comesBefore(fault) ? fault : sameResponse[fault];
-  if (before !== undefined) return failBefore(state, reply, before);
-  if (fault === 'reset_middle') return resetInTheMiddle(reply, response);
-  if (fault === 'truncated' || fault === 'commit_truncated') return sendJson(reply, response.status, half(response));
-  if (fault === 'empty_body' || fault === 'commit_empty') return sendJson(reply, 200, '');
-  if (fault === 'oversized') {
-    return sendJson(reply, response.status, padded(response, state.behaviour.oversized_bytes));
-  }
-  if (fault === 'commit_refused') {
-    const body = toJson({ success: false, errors: ['The request could not be completed.'] });
-    return sendJson(reply, state.behaviour.refusal_status, body);
-  }
-  return sendJson(reply, response.status, response.body);
-}
-
-/** Writes that are made a little later, although the connection of their request was reset. */
-export class LateWrites {
-  readonly #waiting = new Map<NodeJS.Timeout, () => void>();
-
-  add(write: () => void, ms: number): void {
-    const timer = setTimeout(() => this.#run(timer), ms);
-    timer.unref();
-    this.#waiting.set(timer, write);
-  }
-
-  #run(timer: NodeJS.Timeout): void {
-    const write = this.#waiting.get(timer);
-    clearTimeout(timer);
-    this.#waiting.delete(timer);
-    try {
-      write?.();
-    } catch {
-      // Nobody waits for the response, so a refusal is of no interest.
-    }
-  }
-
-  /** Makes all of them now and returns how many there were. */
-  now(): number {
-    const timers = [...this.#waiting.keys()];
-    for (const timer of timers) this.#run(timer);
-    return timers.length;
-  }
-
-  /** Drops all of them, for when the sandbox closes. */
-  clear(): void {
-    for (const timer of this.#waiting.keys()) clearTimeout(timer);
-    this.#waiting.clear();
-  }
+/** Loses the response to a write that was made, with the probability of the switch `lost_answers`. Returns whether it did. */
+export function losesAnswer({ behaviour, chance }: SandboxState, reply: FastifyReply): boolean {
+  if (!chance.chance(behaviour.lost_answers)) return false;
+  if (chance.chance(0.5)) reset(reply);
+  else sendError(reply, 500, 'Server Error');
+  return true;
 }

@@ -34,16 +34,12 @@ export class RecordTable {
   readonly #counts = new Map<string, number>();
   #total: number | null = null;
   readonly #indexed = new Set<string>();
-  /** The temporary table of hidden records. */
-  readonly #hidden: string;
-  #hides = false;
 
   constructor(db: Db, name: ResourceName) {
     this.#db = db;
     this.name = name;
     this.#stored = storedColumns[name];
     this.#highest = `highest ${name}`;
-    this.#hidden = `temp.hidden_${name}`;
   }
 
   #prepared(sql: string): Statement<SqlValue[]> {
@@ -94,22 +90,6 @@ export class RecordTable {
     const gone = this.#prepared(`DELETE FROM ${this.name} WHERE id = ?`).run(id).changes > 0;
     if (gone) this.#changed(-1);
     return gone;
-  }
-
-  /** Removes a record that totals continue to count, as when a server forgets to leave out soft-deleted records. */
-  hide(id: number): boolean {
-    this.#db.exec(`CREATE TEMP TABLE IF NOT EXISTS ${this.#hidden} AS SELECT * FROM ${this.name} WHERE 0`);
-    this.#prepared(`INSERT INTO ${this.#hidden} SELECT * FROM ${this.name} WHERE id = ?`).run(id);
-    this.#hides = true;
-    return this.remove(id);
-  }
-
-  countHidden(where: string, values: readonly SqlValue[]): number {
-    if (!this.#hides) return 0;
-    const sql = `SELECT count(*) FROM ${this.#hidden}${where === '' ? '' : ` WHERE ${where}`}`;
-    return this.#prepared(sql)
-      .pluck()
-      .get(...values) as number;
   }
 
   get(id: number): JsonRecord | undefined {

@@ -2,26 +2,25 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { messageOf, UsageError } from '../model/errors.ts';
+import type { ResourceName } from '../model/resources.ts';
 import { hourMs } from '../model/time.ts';
 import { type Behaviour, behaviourOf, type Chaos, readBehaviour } from './behaviour.ts';
 import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
-import { Faults, LateWrites } from './faults.ts';
 import { checkPlace, createDatabase, type Db, Ledger, openDatabase, readMeta } from './database.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
 import { RecordTable, Related } from './records.ts';
 import { RateLimit, RequestLog } from './host.ts';
 import { seedDatabase, type SeedPlan } from './seed.ts';
-import { createServer, type ServerParts } from './server.ts';
+import { type Between, createServer, type ServerParts } from './server.ts';
 
 export type { Behaviour, Chaos } from './behaviour.ts';
 export type { ChurnCounts } from './churn.ts';
 export type { ClockReading, SandboxControl } from './control.ts';
-export type { Fault, ScriptedFault } from './faults.ts';
 export type { LedgerEntry } from './database.ts';
 export type { LoggedRequest } from './host.ts';
 
-export interface SandboxOptions extends Partial<Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'>> {
+export interface SandboxOptions extends Partial<Omit<SeedPlan, 'now'>> {
   /** The database file; by default the data is in memory. If the file already has data, the numbers of records are ignored. */
   readonly file?: string;
   /** 0, the default, takes any free port. */
@@ -35,6 +34,8 @@ export interface SandboxOptions extends Partial<Pick<SeedPlan, 'seed' | 'users' 
   readonly chaos?: Chaos;
   /** Switches on top of the preset. */
   readonly behaviour?: Partial<Behaviour>;
+  /** Stands between the requests and the server; by default nothing does. */
+  readonly between?: Between;
   readonly signal?: AbortSignal;
 }
 
@@ -77,7 +78,15 @@ class SandboxClock {
   }
 }
 
-const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
+const sandboxDefaults = {
+  seed: 7,
+  users: 1_000,
+  packages: 40,
+  emails: 3_000,
+  coupons: 60,
+  ties: 0.02,
+  quiet: '',
+} as const;
 
 /** Returns the key of a sandbox that was not given one. */
 export function keyOf(seed: number): string {
@@ -107,7 +116,7 @@ function worldOf(db: Db): SeedWorld {
   return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
 }
 
-function planOf(options: SandboxOptions, { ties, quiet_days: quiet }: Behaviour, now: number): SeedPlan {
+function planOf(options: SandboxOptions, now: number): SeedPlan {
   return {
     seed: options.seed ?? sandboxDefaults.seed,
     users: checkedCount('users', options.users, sandboxDefaults.users),
@@ -116,8 +125,8 @@ function planOf(options: SandboxOptions, { ties, quiet_days: quiet }: Behaviour,
     coupons: checkedCount('coupons', options.coupons, sandboxDefaults.coupons),
     // Without a given time, two starts within the same hour make the same data.
     now: options.now === undefined ? Math.floor(now / hourMs) * hourMs : now,
-    ties,
-    quiet,
+    ties: options.ties ?? sandboxDefaults.ties,
+    quiet: options.quiet ?? sandboxDefaults.quiet,
   };
 }
 
@@ -145,9 +154,25 @@ async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | un
 }
 
 /** Everything that a running sandbox consists of. */
-export type SandboxState = ReturnType<typeof stateOf>;
+export interface SandboxState {
+  readonly db: Db;
+  readonly tables: Readonly<Record<ResourceName, RecordTable>>;
+  readonly related: Related;
+  readonly ledger: Ledger;
+  readonly clock: SandboxClock;
+  /** Replaced whole when a switch is set. */
+  behaviour: Behaviour;
+  /** Probability that a new record has the creation time of the one before it. */
+  readonly ties: number;
+  readonly chance: Random;
+  /** A separate stream for churn, so that the number of faults does not change the data. */
+  readonly churn: Random;
+  readonly key: string;
+  /** The base address, once the server listens. */
+  url: string;
+}
 
-function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string) {
+function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string, ties: number): SandboxState {
   const world = worldOf(db);
   const users = new RecordTable(db, 'users');
   const emails = new RecordTable(db, 'emails');
@@ -157,15 +182,11 @@ function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string)
     related: new Related(db, world, users, emails),
     ledger: new Ledger(db),
     clock,
-    /** Replaced whole when a switch is set. */
     behaviour,
+    ties,
     chance: new Random(mix(world.seed, textHash('chance'))),
-    /** A separate stream for churn, so that the number of faults does not change the data. */
     churn: new Random(mix(world.seed, textHash('churn'))),
-    /** Cached totals by resource and condition. */
-    totals: new Map<string, { readonly total: number; readonly until: number }>(),
     key,
-    /** The base address, once the server listens. */
     url: '',
   };
 }
@@ -194,18 +215,17 @@ async function listen(app: FastifyInstance, port: number): Promise<string> {
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
   const clock = clockOf(options.now);
-  const plan = planOf(options, behaviour, clock.now());
+  const plan = planOf(options, clock.now());
   if (options.port !== undefined) await requireFree(options.port);
   const db = await openFilled(options.file ?? ':memory:', plan, options.signal);
   try {
     const seed = Number(readMeta(db, 'seed'));
-    const state = stateOf(db, clock, behaviour, options.key ?? keyOf(seed));
+    const state = stateOf(db, clock, behaviour, options.key ?? keyOf(seed), plan.ties);
     const parts: ServerParts = {
       state,
-      faults: new Faults(state.chance),
       rate: new RateLimit(),
       log: new RequestLog(),
-      late: new LateWrites(),
+      between: options.between,
     };
     const control = createControl(parts);
     const app = createServer(parts);
@@ -216,7 +236,6 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
       key: state.key,
       control,
       async close() {
-        parts.late.clear();
         await app.close();
         if (db.open) db.close();
       },

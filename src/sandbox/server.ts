@@ -6,18 +6,10 @@ import { type Operation, operationOf, type OperationName, operations } from '../
 import { isRecord } from '../model/records.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
 import { churnBefore } from './churn.ts';
-import {
-  comesBefore,
-  failAfter,
-  failBefore,
-  htmlPage,
-  retryAfter,
-  type LateWrites,
-  type Fault,
-  type Faults,
-} from './faults.ts';
-import { Host, type LoggedRequest, type RateLimit, type RequestLog } from './host.ts';
-import { emptyList, listResponse, type Query, servedRecord } from './lists.ts';
+import { failsByChance, htmlPage, losesAnswer } from './faults.ts';
+import type { RateLimit, RequestLog } from './host.ts';
+import type { Condition } from './date-filter.ts';
+import { listResponse, type Query, servedRecord } from './lists.ts';
 import {
   forbidden,
   noSuchRoute,
@@ -34,27 +26,37 @@ import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, upd
 import { messageOf } from '../model/errors.ts';
 import { wordsIn } from '../model/text.ts';
 
-interface OperationRequest {
+export interface OperationRequest {
   readonly user: string;
   readonly query: Query;
   readonly body: JsonRecord;
+  /** The condition for the parameter `date` of a list, if it is not the usual one. */
+  readonly dates?: Condition;
 }
 
-/** Wraps the JSON of one record as `answer_shape` says. */
-function wrapped(state: SandboxState, name: string, json: string, message?: string): string {
+/** A request on its way to its operation. */
+export interface Exchange {
+  readonly operation: Operation;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly given: OperationRequest;
+  /** Checks and performs the request, or another one in its place. Throws a Refusal. */
+  readonly perform: (given?: OperationRequest) => Response;
+}
+
+/**
+ * Stands between the requests and the server, and bends what comes and goes. Returns the response to send; undefined if it has
+ * answered the request itself.
+ */
+export type Between = (exchange: Exchange, state: SandboxState) => Response | undefined;
+
+function wrapped(json: string, message?: string): string {
   const note = message === undefined ? '' : `,"message":${toJson(message)}`;
-  switch (state.behaviour.answer_shape) {
-    case 'bare':
-      return json;
-    case 'data':
-      return `{"status":true${note},"data":${json}}`;
-    case 'named':
-      return `{"status":true${note},"${name}":${json}}`;
-  }
+  return `{"status":true${note},"data":${json}}`;
 }
 
 function userJson(state: SandboxState, record: JsonRecord, relations: readonly string[], message?: string): string {
-  return wrapped(state, 'user', servedRecord(state, resourceOf('users'), toJson(record), relations), message);
+  return wrapped(servedRecord(state, resourceOf('users'), toJson(record), relations), message);
 }
 
 function requestedRelations(query: Query): string[] {
@@ -80,7 +82,7 @@ function perform(state: SandboxState, name: OperationName, request: OperationReq
     case 'packages.list':
     case 'emails.list':
     case 'coupons.list':
-      return listResponse(state, resourceOf(operationOf(name).resource), request.query);
+      return listResponse(state, resourceOf(operationOf(name).resource), request.query, request.dates);
     case 'users.auth':
       return done(userJson(state, keyOwner(state), []));
     case 'users.get':
@@ -88,7 +90,7 @@ function perform(state: SandboxState, name: OperationName, request: OperationReq
     case 'users.orders':
     case 'users.payments': {
       const kind = name === 'users.orders' ? 'orders' : 'payments';
-      return done(wrapped(state, kind, toJson(state.related.list('users', target(), kind))));
+      return done(wrapped(toJson(state.related.list('users', target(), kind))));
     }
     case 'users.create':
       return done(userJson(state, createUser(state, request.body), ['address'], 'The user was created.'), 201);
@@ -100,20 +102,19 @@ function perform(state: SandboxState, name: OperationName, request: OperationReq
     case 'users.update-balance':
       return done(userJson(state, changeBalance(state, target(), request.body), [], 'The balance was updated.'));
     case 'users.send-email':
-      return done(wrapped(state, 'email', toJson(sendEmail(state, target(), request.body)), 'The email was sent.'));
+      return done(wrapped(toJson(sendEmail(state, target(), request.body)), 'The email was sent.'));
     case 'users.send-notification': {
       const notification = toJson(sendNotification(state, target(), request.body));
-      return done(wrapped(state, 'notification', notification, 'The notification was sent.'));
+      return done(wrapped(notification, 'The notification was sent.'));
     }
   }
 }
 
 export interface ServerParts {
   readonly state: SandboxState;
-  readonly faults: Faults;
   readonly rate: RateLimit;
   readonly log: RequestLog;
-  readonly late: LateWrites;
+  readonly between: Between | undefined;
 }
 
 /** Bodies of the API are small; the bound keeps a mistake from filling the memory. */
@@ -151,8 +152,7 @@ function checkPermission(state: SandboxState, operation: Operation): void {
 
 function checkMaintenance(state: SandboxState): void {
   if (!state.behaviour.maintenance) return;
-  const headers = retryAfter(state, state.behaviour.retry_after_seconds);
-  throw new Refusal(503, { message: 'Service Unavailable' }, headers);
+  throw new Refusal(503, { message: 'Service Unavailable' }, { 'retry-after': '1' });
 }
 
 function operationRequestOf({ body, params, query }: FastifyRequest): OperationRequest {
@@ -166,55 +166,27 @@ function performAtomically(state: SandboxState, operation: Operation, request: O
   return state.db.transaction(() => perform(state, operation.name, request))();
 }
 
-/** Performs a write and rolls it back. Returns its response all the same. */
-function performAndRollBack(state: SandboxState, operation: Operation, request: OperationRequest): Response {
-  let response: Response | undefined;
-  const rolledBack = new Error('rolled back');
-  try {
-    state.db.transaction(() => {
-      response = perform(state, operation.name, request);
-      throw rolledBack;
-    })();
-  } catch (error) {
-    if (error !== rolledBack) throw error;
-  }
-  if (response === undefined) throw rolledBack;
-  return response;
-}
-
-function performFaulty(state: SandboxState, operation: Operation, request: OperationRequest, fault: Fault): Response {
-  if (fault === 'empty_list') return emptyList(state, resourceOf(operation.resource), request.query);
-  if (fault === 'lost') return performAndRollBack(state, operation, request);
-  const response = performAtomically(state, operation, request);
-  return fault === 'commit_twice' ? performAtomically(state, operation, request) : response;
-}
-
 /** Serves one request. Throws a Refusal. */
 function serve(
-  parts: ServerParts,
+  { state, rate, between }: ServerParts,
   operation: Operation,
   request: FastifyRequest,
   reply: FastifyReply,
-  entry: LoggedRequest,
-  host: Host,
 ): void {
-  const { state } = parts;
-  if (host.sendFromCache(state, request, reply)) return undefined;
-  const fault = parts.faults.next(operation.method, request.url, operation.paginated, state.behaviour);
-  if (fault !== null) parts.log.failed(entry, fault);
-  if (fault !== null && comesBefore(fault)) return failBefore(state, reply, fault);
-  checkMaintenance(state);
-  authenticate(state, request);
-  reply.headers(parts.rate.take(state));
-  checkPermission(state, operation);
-  if (operation.paginated) churnBefore(state, operation.resource);
-  const operationRequest = operationRequestOf(request);
-  if (fault === 'commit_late') {
-    parts.late.add(() => void performAtomically(state, operation, operationRequest), state.behaviour.late_commit_ms);
-    return failBefore(state, reply, 'reset_before');
-  }
-  if (fault !== null) return failAfter(state, reply, fault, performFaulty(state, operation, operationRequest, fault));
-  return host.send(state, operation, request, reply, performAtomically(state, operation, operationRequest));
+  if (failsByChance(state, reply)) return;
+  const given = operationRequestOf(request);
+  const checked = (asked = given): Response => {
+    checkMaintenance(state);
+    authenticate(state, request);
+    reply.headers(rate.take(state));
+    checkPermission(state, operation);
+    if (operation.paginated) churnBefore(state, operation.resource);
+    return performAtomically(state, operation, asked);
+  };
+  const response =
+    between === undefined ? checked() : between({ operation, request, reply, given, perform: checked }, state);
+  if (response === undefined || (operation.method !== 'GET' && losesAnswer(state, reply))) return;
+  void reply.code(response.status).header('content-type', 'application/json').send(response.body);
 }
 
 async function delay(parts: ServerParts): Promise<void> {
@@ -223,7 +195,7 @@ async function delay(parts: ServerParts): Promise<void> {
   if (wait > 0) await setTimeout(wait);
 }
 
-function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation, host: Host): void {
+function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation): void {
   app.route({
     method: operation.method,
     url: operation.path.replace('{user}', ':user'),
@@ -245,7 +217,7 @@ function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation
       // The header follows the sandbox's clock, not this machine's.
       reply.header('date', new Date(parts.state.clock.now()).toUTCString());
       try {
-        serve(parts, operation, request, reply, entry, host);
+        serve(parts, operation, request, reply);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
         sendRefusal(parts.state, request, reply, error);
@@ -284,8 +256,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
     },
   });
   addParsers(app);
-  const host = new Host();
-  for (const operation of operations) addRoute(app, parts, operation, host);
+  for (const operation of operations) addRoute(app, parts, operation);
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? '';
     const methods = operations

@@ -2,9 +2,7 @@
 import { Big } from 'big.js';
 import { isRecord } from '../model/records.ts';
 import { type Operation, type OperationName, operationOf, type Parameter } from '../model/operations.ts';
-import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
-import { requestedId } from './record-shape.ts';
 import { emptyRecord } from './records.ts';
 import { htmlMessage, sender } from './seed-records.ts';
 import { mix, textHash } from './random.ts';
@@ -112,9 +110,8 @@ export function nowStamp(state: SandboxState): string {
 
 /** Returns the user with the id from a path. Throws the 404. */
 export function userOf(state: SandboxState, id: string): JsonRecord {
-  const requested = requestedId(id, state.behaviour);
-  const user = /^\d{1,15}$/.test(requested) ? state.tables.users.get(Number(requested)) : undefined;
-  if (user === undefined || state.behaviour.missing_users) throw notFound('User', id);
+  const user = /^\d{1,15}$/.test(id) ? state.tables.users.get(Number(id)) : undefined;
+  if (user === undefined) throw notFound('User', id);
   return user;
 }
 
@@ -226,30 +223,18 @@ function deletionObstacles(state: SandboxState, user: JsonRecord): string[] {
   return reasons;
 }
 
-/** Removes a record from its table, in the way that the switch `deletes` says. Returns false if there was none. */
-export function removeFrom(state: SandboxState, resource: ResourceName, id: number): boolean {
-  const table = state.tables[resource];
-  return state.behaviour.deletes === 'counted' ? table.hide(id) : table.remove(id);
-}
-
-/** Removes the user with all related records. */
+/** Removes the user with all related records. Returns false if there was none. */
 export function removeUser(state: SandboxState, id: number): boolean {
-  const gone = removeFrom(state, 'users', id);
-  if (!gone) return false;
-  state.related.removeAll('users', id);
-  if (state.behaviour.delete_emails_with_user) {
-    for (const body of state.tables.emails.bodies('WHERE user_id = ?', [id])) {
-      state.tables.emails.remove((JSON.parse(body) as { id: number }).id);
-    }
-  }
-  return true;
+  const gone = state.tables.users.remove(id);
+  if (gone) state.related.removeAll('users', id);
+  return gone;
 }
 
 export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonRecord): void {
   refuseProblems(problemsOf(operationOf('users.delete'), body));
   const force = isYes(body, 'force');
   const reasons = force ? [] : deletionObstacles(state, user);
-  if (reasons.length > 0) throw refused(state.behaviour.refusal_status, reasons);
+  if (reasons.length > 0) throw refused(422, reasons);
   const id = user['id'] as number;
   removeUser(state, id);
   record(state, 'users.delete', id, body, {});
@@ -257,46 +242,15 @@ export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonReco
 
 const results = { add: '+', remove: '-', set: '=' } as const;
 
-/** Returns the description as the switches store it: servers may cut it to their column, or change its form. */
-function storedDescription({ behaviour }: SandboxState, description: string | undefined): string | null {
-  if (description === undefined) return null;
-  const { description_max: max, description_form: form } = behaviour;
-  const text = form === 'upper' ? description.toUpperCase() : form === 'escaped' ? escaped(description) : description;
-  return max === 0 ? text : text.slice(0, max);
-}
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#039;',
-};
-
-function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
-}
-
-/** Returns the balance after a change, in cents, as the switches let it turn out. */
-function balanceAfter({ behaviour }: SandboxState, before: number, requested: number): number {
-  if (behaviour.balance_update === 'lost') return before;
-  return behaviour.negative_balance === 'clamped' ? Math.max(0, requested) : requested;
-}
-
 /** Changes the balance and records the transaction. */
 export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
   refuseProblems(problemsOf(operationOf('users.update-balance'), body));
   const type = body['type'] as keyof typeof results;
   const amount = centsOf(body['amount'] as string | number);
-  if (amount < 0 && !(type === 'set' && state.behaviour.set_below_zero === 'allowed'))
-    throw invalid({ amount: ['The amount field must be at least 0.'] });
+  if (amount < 0 && type !== 'set') throw invalid({ amount: ['The amount field must be at least 0.'] });
   const before = centsOf(user['balance'] as string | number);
-  const requested = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
-  const after = balanceAfter(state, before, requested);
+  const after = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
   if (Math.abs(after) > maxCents) throw invalid({ amount: ['The amount field is too large.'] });
-  if (after < 0 && state.behaviour.negative_balance === 'refused') {
-    throw refused(state.behaviour.refusal_status, ['The balance of the user is too low.']);
-  }
   const at = nowStamp(state);
   const id = user['id'] as number;
   const updated = { ...user, balance: numberOf(after), updated_at: at };
@@ -307,7 +261,7 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
     result: results[type],
     amount: numberOf(amount),
     balance_before_transaction: numberOf(before),
-    description: storedDescription(state, textOf(body, 'description')),
+    description: textOf(body, 'description') ?? null,
     created_at: at,
     updated_at: at,
   });

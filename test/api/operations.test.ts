@@ -7,7 +7,7 @@ import { silentLog } from '../../src/model/log.ts';
 import { parseMoney } from '../../src/model/money.ts';
 import { operations } from '../../src/model/operations.ts';
 import { systemClock } from '../../src/model/time.ts';
-import type { Fault } from '../../src/sandbox/sandbox.ts';
+import type { Fault } from '../support/bent/sandbox.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import {
   type Answerer,

@@ -12,7 +12,7 @@ import { resolveRow } from '../../src/bulk/resolve.ts';
 import { tableWriter } from '../../src/data/export.ts';
 import type { Batch, Journal } from '../../src/journal/port.ts';
 import { systemClock } from '../../src/model/time.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';

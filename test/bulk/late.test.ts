@@ -7,7 +7,7 @@ import { discardBatch, resolveRow } from '../../src/bulk/resolve.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
 import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna, newJournal } from '../support/journal.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Money } from '../../src/model/money.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { UserDirectory } from '../../src/bulk/find-users.ts';
 import { bulkClient, intentsOf, plan, type PlanTry, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';

@@ -5,7 +5,7 @@ import { resolveRow } from '../../src/bulk/resolve.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { minuteMs } from '../../src/model/time.ts';
-import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Fault, Sandbox } from '../support/bent/sandbox.ts';
 import type { Batch, IntentState, Journal } from '../../src/journal/port.ts';
 import {
   bulkClient,

@@ -6,7 +6,7 @@ import { resolveRow } from '../../src/bulk/resolve.ts';
 import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { moveTo, newJournal, seenAtHundred } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';

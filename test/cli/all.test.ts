@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import type { RunReport } from '../../src/store/mirror-types.ts';
 import { finished, startCli } from '../support/cli.ts';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
-import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../support/bent/sandbox.ts';
 import { invoke, type Invocation } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Manifest } from '../../src/bulk/results.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { enter } from '../support/dialogue.ts';
 import { invoke, type Invocation } from '../support/invoke.ts';

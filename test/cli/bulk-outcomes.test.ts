@@ -4,7 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
-import type { Behaviour, Fault } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Fault } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';

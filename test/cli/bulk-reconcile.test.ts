@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { Finding } from '../../src/bulk/differences.ts';
-import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../support/bent/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
 import { sandboxNow } from '../support/sandbox.ts';

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import { readSheet } from '../../src/bulk/sheet/sheet.ts';
 import type { WholePlan } from '../../src/cli/bulk/words.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { invoke, type Invocation } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';

@@ -3,7 +3,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
-import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../support/bent/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, creditFile, csv, made, whenMade } from '../support/bulk-cli.ts';
 import { finished, startCli } from '../support/cli.ts';

@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { mayBeProxied } from '../../src/api/transport.ts';
 import { runCli } from '../support/cli.ts';
 import { sandboxNow } from '../support/sandbox.ts';

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { enter, type Exchange } from '../support/dialogue.ts';
 import { invoke } from '../support/invoke.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke as invokeIn, type Invocation } from '../support/invoke.ts';

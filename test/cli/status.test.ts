@@ -7,7 +7,7 @@ import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import type { MirrorStatus } from '../../src/mirror/open-status.ts';
-import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import type { SandboxOptions } from '../support/bent/sandbox.ts';
 import { rememberJournal } from '../../src/bulk/journal-memory.ts';
 import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { everything } from '../../src/model/era.ts';

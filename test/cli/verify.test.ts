@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { VerifyReport } from '../../src/mirror/verify.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { finished, runCli, startCli } from '../support/cli.ts';
 import { mirroredFolder } from '../support/mirror.ts';

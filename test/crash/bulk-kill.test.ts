@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pLimit from 'p-limit';
 import { describe, expect, test } from 'vitest';
-import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Fault, Sandbox } from '../support/bent/sandbox.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';

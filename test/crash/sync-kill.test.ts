@@ -1,7 +1,7 @@
 // @module-tag full
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import type { RunReport } from '../../src/store/mirror-types.ts';
 import { finished, runCli, startCli } from '../support/cli.ts';
 import { expectMirrored } from '../support/mirror.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, resourceOf } from '../../src/model/resources.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { runCli } from '../support/cli.ts';
 import { insertRows } from '../support/mirror-file.ts';
 import { openMirrorFile } from '../../src/store/open.ts';

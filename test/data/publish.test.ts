@@ -10,7 +10,7 @@ import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { awkwardUsers } from '../support/awkward-users.ts';
 import { changePerson, person, personalTexts, placePerson } from '../support/forget.ts';

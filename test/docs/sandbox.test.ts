@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { startSandbox } from '../support/sandbox.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { openSandbox } from '../../src/sandbox/sandbox.ts';
 import { sandboxDocument } from '../support/sandbox-document.ts';
 
 test('docs/sandbox.md shows the current switches (vitest -u writes it again)', async () => {
@@ -7,7 +7,9 @@ test('docs/sandbox.md shows the current switches (vitest -u writes it again)', a
 });
 
 test('docs/sandbox.md lists every control route', async () => {
-  const routes = Object.keys((await startSandbox()).control);
+  const sandbox = await openSandbox({ users: 5, emails: 5 });
+  onTestFinished(() => sandbox.close());
+  const routes = Object.keys(sandbox.control);
   expect(routes.length).toBeGreaterThan(15);
   const document = sandboxDocument();
   expect(routes.filter((route) => !new RegExp(`\`${route}[ \`]`).test(document))).toEqual([]);

@@ -6,8 +6,8 @@
 import { copyFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
-import { defaultBehaviour } from '../../src/sandbox/behaviour.ts';
-import { openSandbox, type Behaviour, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { defaultBehaviour } from '../support/bent/sandbox.ts';
+import { openSandbox, type Behaviour, type Sandbox, type SandboxOptions } from '../support/bent/sandbox.ts';
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';

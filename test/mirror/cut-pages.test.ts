@@ -6,7 +6,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { hourMs } from '../../src/model/time.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
 import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';

@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
 import { dayMs, parseInstant } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import type { RunReport } from '../../src/store/mirror-types.ts';
 import { rowsOf, textOf } from '../property/server-history.ts';
 import { finished, runCli, startCli, type CliResult } from '../support/cli.ts';

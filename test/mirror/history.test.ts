@@ -2,7 +2,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs, later, minuteMs, timestampOf, type Clock, type Timestamp } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { tableRows, withSnapshot } from '../support/history.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';

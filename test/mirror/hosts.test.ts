@@ -4,7 +4,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { measureProfile } from '../../src/mirror/measure.ts';
 import { addDays, type Day, systemClock } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
 import { expectMirrored, sync, testClient } from '../support/mirror.ts';
 import { call } from '../sandbox/call.ts';

@@ -7,7 +7,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { type Altered, behindProxy, type Exchange } from '../support/altering-proxy.ts';
 import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';

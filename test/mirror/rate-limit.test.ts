@@ -9,7 +9,7 @@ import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncResult } from '../../src/mirror/sync.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { secondMs } from '../../src/model/time.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { virtualTime, type VirtualTime } from '../api/support/virtual-time.ts';
 import { expectMirrored } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';

@@ -5,7 +5,7 @@ import { storedProfile } from '../../src/mirror/profile.ts';
 import { knownAddress, probesOf } from '../../src/mirror/server-check.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
-import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox, type SandboxOptions } from '../support/bent/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';

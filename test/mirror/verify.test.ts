@@ -7,7 +7,7 @@ import type { VerifyReport } from '../../src/mirror/verify.ts';
 import { behindProxy, eachUser } from '../support/altering-proxy.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs } from '../../src/model/time.ts';
-import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../support/bent/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { openVerifyStore } from '../../src/mirror/store/verify-store.ts';
 import { sync } from '../support/mirror.ts';

@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { dayMs, minuteMs } from '../../src/model/time.ts';
 import { resourceNames } from '../../src/model/resources.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy, eachRecord, eachUser } from '../support/altering-proxy.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';

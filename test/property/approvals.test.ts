@@ -11,7 +11,7 @@ import type { Actor } from '../../src/model/actor.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { hourMs } from '../../src/model/time.ts';
 import type { People } from '../../src/people/people.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna, policyOf } from '../support/journal.ts';
 import { newAccount, operator } from '../support/people.ts';

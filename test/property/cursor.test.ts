@@ -8,7 +8,7 @@ import { test } from 'vitest';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs } from '../../src/model/time.ts';
 import { forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
-import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { consumerOf } from '../support/consumer.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';
 import { rowsOf } from '../support/relations.ts';

@@ -14,7 +14,7 @@ import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { systemClock } from '../../src/model/time.ts';
-import type { Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Fault, Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { isFull } from '../support/part.ts';

@@ -4,7 +4,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
 import { dayMs } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { restore, watched, withoutEnd, type Checkpoint } from '../support/checkpoints.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';

@@ -2,7 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { dayMs } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 
 /**
  * A separate small generator: fast-check gives the seed, and the run must not depend on how often numbers are drawn.

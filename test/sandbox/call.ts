@@ -1,7 +1,10 @@
 /** Plain requests to a sandbox, without the project's own client, to see the raw responses. */
 import { request } from 'undici';
 import { controlKey } from '../support/sandbox.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox as UsualSandbox } from '../../src/sandbox/sandbox.ts';
+
+/** What a request needs to know of a sandbox. */
+type Sandbox = Pick<UsualSandbox, 'url' | 'key'>;
 
 export type Json = Record<string, unknown>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
-import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../support/bent/sandbox.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { call, page } from './call.ts';
 
@@ -32,21 +32,6 @@ describe('churn between requests', () => {
     expect(one.total).toBeGreaterThan(20 + 5);
     expect(one.total).toBeLessThan(20 + 40);
     expect(two.dump).toEqual(one.dump);
-  });
-
-  test('can backdate new records', async () => {
-    const sandbox = await startSandbox({ coupons: 0, now: () => sandboxNow, behaviour: { ties: 0 } });
-    const added = (backdated: number): unknown[] => {
-      sandbox.control.churn('coupons', { inserts: 10, backdated });
-      return sandbox.control
-        .dump('coupons')
-        .slice(-10)
-        .map((each) => each['created_at']);
-    };
-    expect(new Set(added(0))).toEqual(new Set(['2026-03-11T10:20:30.000000Z']));
-    const past = added(1) as string[];
-    expect(past.every((each) => each < '2026-03-11T10:20:30')).toBe(true);
-    expect(new Set(past).size).toBe(10);
   });
 
   test('gives new records the time of the previous one with the probability of ties', async () => {

@@ -51,7 +51,7 @@ describe('the sandbox command', () => {
       (await fetch(`${ready.url}/control/${name}`, { method: 'POST', headers, body: JSON.stringify(given) })).json();
     expect(await control('count', 'users')).toBe(20);
     expect(await control('count', 'coupons')).toBe(3);
-    expect(await control('behaviour')).toMatchObject({ page_max: 7, maintenance: false, sort_ties: 'random' });
+    expect(await control('behaviour')).toMatchObject({ page_max: 7, maintenance: false, latency_jitter: 3 });
     const reply = await fetch(`${ready.url}/api/v1/users/999999`, {
       headers: { authorization: `Bearer ${ready.key}x`, accept: 'application/json' },
     }).catch(() => undefined);
@@ -83,7 +83,7 @@ describe('the sandbox command', () => {
     ['--chaos', 'mild'],
     ['--behaviour', 'page_max'],
     ['--behaviour', 'page_maxx=1'],
-    ['--behaviour', 'date_end=noon'],
+    ['--behaviour', 'errors=often'],
     ['--file', '/nowhere/at/all.db'],
   ] as const;
   test.each(sample(wrong, 2))('refuses %s %s with exit code 2 and one message', (flag, value) => {

@@ -116,17 +116,6 @@ describe('the largest page', () => {
     expect(await page(sandbox, 'users?paginate=-1')).toMatchObject({ per_page: 20 });
     expect(await page(sandbox, 'users?paginate=7')).toMatchObject({ per_page: 7 });
   });
-
-  test('is refused over the limit', async () => {
-    const sandbox = await startSandbox({ behaviour: { page_max: 20, page_over: 'refuse' } });
-    await expect(page(sandbox, 'users?paginate=21')).rejects.toThrow('422');
-    expect(await page(sandbox, 'users?paginate=20')).toMatchObject({ per_page: 20 });
-  });
-
-  test('is always the default if page sizes are ignored', async () => {
-    const sandbox = await startSandbox({ behaviour: { page_over: 'ignore' } });
-    expect(await page(sandbox, 'users?paginate=50')).toMatchObject({ per_page: 15 });
-  });
 });
 
 test('a walk of every page in any order with a stable sort reads each record once', async () => {

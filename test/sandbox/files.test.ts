@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
-import { openSandbox } from '../../src/sandbox/sandbox.ts';
+import { openSandbox } from '../support/bent/sandbox.ts';
 import { startSandbox, withSandbox } from '../support/sandbox.ts';
 import { call, json } from './call.ts';
 

@@ -64,14 +64,6 @@ describe('includes', () => {
     expect((await call(sandbox, '/api/v1/users?include[]=orders')).status).toBe(422);
   });
 
-  test('are refused or omitted with switches', async () => {
-    const sandbox = await startSandbox({ behaviour: { includes_refused: 'orders, ips', includes_ignored: 'devices' } });
-    expect((await call(sandbox, '/api/v1/users?include=address,ips')).status).toBe(400);
-    const [user] = (await page(sandbox, 'users?include=address,devices')).data;
-    expect(user).toHaveProperty('address');
-    expect(user).not.toHaveProperty('devices');
-  });
-
   test('of orders agree between users and packages', async () => {
     const sandbox = await startSandbox({ users: 300, packages: 7 });
     const ofUsers = (await page(sandbox, 'users?paginate=300&include=orders')).data.flatMap(
@@ -101,12 +93,6 @@ describe('one user', () => {
       const without = (await json(sandbox, `/api/v1/users/3?${name}=${off}`)) as { data: Json };
       expect(without.data).not.toHaveProperty(name);
     }
-  });
-
-  test.each(['bare', 'named'] as const)('has the shape %s with a switch', async (shape) => {
-    const sandbox = await startSandbox({ behaviour: { answer_shape: shape } });
-    const user = sandbox.control.get('users', 3);
-    expect(await json(sandbox, '/api/v1/users/3')).toEqual(shape === 'bare' ? user : { status: true, user });
   });
 
   test('that owns the key is the first one', async () => {

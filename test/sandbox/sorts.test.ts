@@ -75,40 +75,4 @@ describe('sorts', () => {
     const refused = await json(sandbox, '/api/v1/users?sort[created_at]=up');
     expect(refused['errors']).toEqual({ 'sort.created_at': ['The selected sort.created_at is invalid.'] });
   });
-
-  test('can ignore unknown keys instead', async () => {
-    const sandbox = await startSandbox({ behaviour: { unknown_keys: 'ignore' } });
-    expect(await ids(sandbox, 'users?paginate=3&sort[nonsense]=desc&filter[nonsense]=1&include=nonsense')).toEqual([
-      1, 2, 3,
-    ]);
-  });
-});
-
-describe('unstable sorts', () => {
-  const path = 'users?paginate=60&sort[created_at]=desc';
-
-  test('are ignored with a switch', async () => {
-    const sandbox = await startSandbox({ behaviour: { sorts: 'ignored' } });
-    expect((await ids(sandbox, path)).slice(0, 3)).toEqual([1, 2, 3]);
-  });
-
-  test('come in another order on every request with a switch', async () => {
-    const sandbox = await startSandbox({ behaviour: { sorts: 'random' } });
-    expect(await ids(sandbox, path)).not.toEqual(await ids(sandbox, path));
-  });
-
-  test('keep the sort but not the order of equal values with a switch', async () => {
-    const sandbox = await startSandbox({ users: 60, behaviour: { ties: 0.8, sort_ties: 'random' } });
-    const [one, two] = [await page(sandbox, path), await page(sandbox, path)];
-    const times = one.data.map((each) => each['created_at']);
-    expect(times).toEqual(two.data.map((each) => each['created_at']));
-    expect(new Set(times).size).toBeLessThan(40);
-    expect(one.data.map((each) => each['id'])).not.toEqual(two.data.map((each) => each['id']));
-  });
-
-  test('have a fixed order after a unique key', async () => {
-    const sandbox = await startSandbox({ users: 60, behaviour: { ties: 0.8, sort_ties: 'random' } });
-    const both = `${path}&sort[username]=asc`;
-    expect(await ids(sandbox, both)).toEqual(await ids(sandbox, both));
-  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { call, type Json, json, page } from './call.ts';
 
@@ -190,24 +190,12 @@ describe('deleting a user', () => {
     expect((await remove(sandbox)).status).toBe(200);
   });
 
-  test('can be refused with another status', async () => {
-    const sandbox = await withParts({ punishments: [{ type: 'warning' }] });
-    sandbox.control.setBehaviour({ refusal_status: 200 });
-    const reply = await remove(sandbox);
-    expect(reply.status).toBe(200);
-    expect(JSON.parse(reply.text)).toMatchObject({ success: false });
-  });
-
-  test('keeps the emails of the user, or deletes them with a switch', async () => {
+  test('keeps the emails of the user', async () => {
     const sandbox = await withParts({});
     const emails = (): Json[] => sandbox.control.dump('emails').filter((each) => each['user_id'] === 9);
     sandbox.control.insert('emails', { user_id: 9 });
     await remove(sandbox);
     expect(emails().length).toBeGreaterThan(0);
-    sandbox.control.setBehaviour({ delete_emails_with_user: true });
-    sandbox.control.insert('users', { id: 9 });
-    await remove(sandbox);
-    expect(emails()).toEqual([]);
   });
 });
 

@@ -8,7 +8,7 @@ import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { loadReports, reportNamed } from '../../src/data/reports/reports.ts';
 import { distrust } from '../../src/model/files.ts';
-import { keyOf as sandboxKeyOf } from '../../src/sandbox/sandbox.ts';
+import { keyOf as sandboxKeyOf } from '../support/bent/sandbox.ts';
 import { keyOf } from '../../src/settings/server.ts';
 
 import { spawnCli, startCli } from '../support/cli.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
-import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { invoke } from '../support/invoke.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';

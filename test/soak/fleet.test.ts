@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { fleetOver, type Machine, startWorker } from '../support/fleet.ts';
 import { invoke } from '../support/invoke.ts';
 import { temporaryDatabase } from '../support/postgres.ts';

@@ -27,7 +27,7 @@ describe.skipIf(runs === 0 || !tellsSizes)('a worker that runs for long', () => 
     `uses no more memory and descriptors after ${runs} runs than after ${lead}`,
     { timeout: 3_600_000 },
     async () => {
-      const sandbox = await startSandbox({ users: 40, emails: 60, chaos: 'storm', now: Date.now() });
+      const sandbox = await startSandbox({ users: 40, emails: 60, chaos: 'hostile', now: Date.now() });
       const receiver = await openReceiver();
       onTestFinished(() => receiver.close());
       const folder = temporaryFolder();

@@ -1,7 +1,7 @@
 /** A proxy in front of the sandbox that alters its responses. */
 import { createServer, type OutgoingHttpHeaders } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 import { listening } from './listening.ts';
 
 export interface Altered {

@@ -7,7 +7,7 @@ import { sendBatch } from '../../src/bulk/send-batch.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { minuteMs, systemClock } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
 import { defaultOptions, openRules } from './bulk.ts';
 

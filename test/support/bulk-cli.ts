@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { BatchReport } from '../../src/bulk/report.ts';
-import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour, Sandbox } from './bent/sandbox.ts';
 import { newUser } from './bulk.ts';
 import { invoke, type Invocation } from './invoke.ts';
 import { startSandbox } from './sandbox.ts';

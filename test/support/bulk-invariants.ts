@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import { countNameOf, countsOf } from '../../src/bulk/intent.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { intentsOf, madeWith, sendsTo } from './bulk.ts';
 import { traceProblems } from './trace.ts';

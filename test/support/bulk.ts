@@ -12,7 +12,7 @@ import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { type Clock, dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 
 export const columns = ['user_id', 'type', 'amount', 'description', 'expected_balance'] as const;
 

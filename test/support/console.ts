@@ -13,7 +13,7 @@ import { readAllSettings, readSettings, settingsFrom } from '../../src/settings/
 import type { OtherConstants } from '../../src/settings/table.ts';
 import { openConsole } from '../../src/web/open.ts';
 import type { ConsoleAddress } from '../../src/web/server.ts';
-import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import type { SandboxOptions } from './bent/sandbox.ts';
 import { mirroredFolder } from './mirror.ts';
 import { newAccount, operator } from './people.ts';
 

@@ -1,7 +1,7 @@
 /** A sandbox with one person whose texts are found nowhere else, and a search for them in the files of a mirror. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 
 /** The person to forget, and users whose emails went to the person. */
 export const person = 7;

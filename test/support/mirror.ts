@@ -9,7 +9,7 @@ import type { SyncRequest, SyncResult } from '../../src/mirror/sync.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { resourceNames, resourceOf, type Field, type ResourceName } from '../../src/model/resources.ts';
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
-import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox, SandboxOptions } from './bent/sandbox.ts';
 import type { FreeSpace } from '../../src/store/files/durable-file.ts';
 import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from './sandbox.ts';

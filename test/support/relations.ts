@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { relationTable } from '../../src/model/resources.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 import type { Parent } from '../../src/sandbox/records.ts';
 
 /** Reads rows of a mirror file. */

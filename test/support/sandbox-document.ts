@@ -43,8 +43,6 @@ curl -s -H "$control" http://127.0.0.1:8123/control/insert -d '["users", {"first
 | \`get [resource, id]\`, \`update [resource, id, fields]\`, \`remove [resource, id]\` | show, change or remove a record, without the API's rules |
 | \`related [resource, id, kind]\`, \`setRelated [resource, id, kind, records]\` | show or replace the related records of a user or a package |
 | \`churn [resource, {"inserts": 2, "updates": 3, "deletes": 1}]\` | makes changes at random |
-| \`faultNext [{"fault": "error_500", "times": 2, "match": {"method": "GET", "path": "/users"}}]\`, \`clearFaults\` | set faults for the next requests that match, named like the switches without \`read_\` and \`write_\`; remove them |
-| \`commitLate\` | makes the writes that \`write_commit_late\` has put off |
 | \`ledger\` | all writes that were made through the API |
 | \`requests\`, \`clearRequests\` | show what was requested; forget it |
 | \`count [resource]\`, \`dump [resource]\` | count the records; show all of them |
@@ -64,13 +62,7 @@ export function sandboxDocument(): string {
   return `${head}| preset | what it does |\n| --- | --- |\n${presets}${controls}${rows.join('')}`;
 }
 
-function rowOf(name: string, { kind, values, default: fallback, meaning }: Switch): string {
-  const value = values.length > 0 ? values.map((each) => `\`${each}\``).join(', ') : kind;
+function rowOf(name: string, { kind, default: fallback, meaning }: Switch): string {
   const shown = fallback === '' ? '' : `\`${String(fallback)}\``;
-  return `| \`${name}\` | ${value} | ${shown} | ${cell(meaning)} |\n`;
-}
-
-/** Text in a cell: a bar would end it, and braces of JSON are code. */
-function cell(text: string): string {
-  return text.replaceAll('|', '\\|').replaceAll(/\{[^}]*\}/g, (json) => `\`${json}\``);
+  return `| \`${name}\` | ${kind} | ${shown} | ${meaning} |\n`;
 }

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox, type SandboxOptions } from './bent/sandbox.ts';
 import { temporaryFolderNow } from './temporary-folder.ts';
 
 /** The default time of a test's sandbox, so that data and days are always the same. */

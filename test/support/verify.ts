@@ -3,7 +3,7 @@ import { openVerifyEngine } from '../../src/mirror/open.ts';
 import type { Source } from '../../src/mirror/source.ts';
 import type { VerifyRequest, VerifyResult } from '../../src/mirror/verify.ts';
 import { resourceNames } from '../../src/model/resources.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from './bent/sandbox.ts';
 import { testClient } from './mirror.ts';
 
 export interface VerifyTry extends Partial<VerifyRequest> {

@@ -9,7 +9,7 @@ import { openJournal } from '../../src/journal/open.ts';
 import { Releases } from '../../src/model/releases.ts';
 import { type Clock, minuteMs, systemClock } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';
-import type { Behaviour } from '../../src/sandbox/sandbox.ts';
+import type { Behaviour } from '../support/bent/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { csv, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';

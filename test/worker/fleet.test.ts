@@ -3,7 +3,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { dayMs, minuteMs, secondMs } from '../../src/model/time.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { spawnCli } from '../support/cli.ts';
 import { fleetOver, type Machine, startWorker, wayTo, withClock } from '../support/fleet.ts';
 import { temporaryDatabase, type TestDatabase } from '../support/postgres.ts';

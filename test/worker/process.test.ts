@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { startChild } from '../../src/worker/run-job.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';
 import { spawnCli, startCli } from '../support/cli.ts';

@@ -36,7 +36,7 @@ test(
   `${nights} nights of a storm end complete or say why, and each problem is reported once`,
   { timeout: 1_800_000, tags: 'full' },
   async () => {
-    const sandbox = await startSandbox({ users: 120, chaos: 'storm', now: from });
+    const sandbox = await startSandbox({ users: 120, chaos: 'hostile', now: from });
     sandbox.control.setBehaviour({
       rate_limit: 0,
       read_too_many: 0,

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { actions } from '../../../src/bulk/actions.ts';
-import type { Sandbox, SandboxOptions } from '../../../src/sandbox/sandbox.ts';
+import type { Sandbox, SandboxOptions } from '../../support/bent/sandbox.ts';
 import { behindProxy } from '../../support/altering-proxy.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
 import { newJournal } from '../../support/journal.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { WriteFault } from '../../../src/sandbox/faults.ts';
-import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
+import type { WriteFault } from '../../support/bent/faults.ts';
+import type { Sandbox } from '../../support/bent/sandbox.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
 import { newJournal } from '../../support/journal.ts';
 import { systemClock } from '../../../src/model/time.ts';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { reportsIn, type ReportRun, runReport } from '../../support/reports.ts';
 import { dayMs, timestampOf, type Timestamp } from '../../../src/model/time.ts';
-import { openSandbox, type Sandbox } from '../../../src/sandbox/sandbox.ts';
+import { openSandbox, type Sandbox } from '../../support/bent/sandbox.ts';
 import type { JsonRecord } from '../../../src/sandbox/envelope.ts';
 import { sync } from '../../support/mirror.ts';
 import { sandboxNow } from '../../support/sandbox.ts';

@@ -1,9 +1,9 @@
 /** Serves records in other shapes than the API's reference gives, by the switches: types, missing and unknown fields, large ids. */
-import { isRecord } from '../model/records.ts';
-import type { Resource } from '../model/resources.ts';
-import type { Behaviour } from './behaviour.ts';
-import type { JsonRecord } from './envelope.ts';
-import { mix, type Random, textHash } from './random.ts';
+import { isRecord } from '../../../src/model/records.ts';
+import type { Resource } from '../../../src/model/resources.ts';
+import type { JsonRecord } from '../../../src/sandbox/envelope.ts';
+import { mix, type Random, textHash } from '../../../src/sandbox/random.ts';
+import type { Bends } from './bends.ts';
 
 const shapeSwitches = [
   'numbers_as_strings',
@@ -15,8 +15,8 @@ const shapeSwitches = [
 ] as const;
 
 /** Whether the switches may change records; if not, the stored text is served as it is. */
-export function changesFields(behaviour: Behaviour): boolean {
-  return behaviour.large_ids || shapeSwitches.some((name) => behaviour[name] > 0);
+export function changesFields(behaviour: Bends): boolean {
+  return shapeSwitches.some((name) => behaviour[name] > 0);
 }
 
 /** A double cannot tell neighbouring ids of this size apart. */
@@ -27,7 +27,7 @@ export function withLargeId(text: string): string {
 }
 
 /** Returns the stored id for a requested one. */
-export function requestedId(id: string, behaviour: Behaviour): string {
+export function requestedId(id: string, behaviour: Bends): string {
   return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
 }
 
@@ -45,12 +45,7 @@ function money(value: number): string {
 }
 
 /** Changes the types of the record's fields, adds and removes fields, as the switches say. */
-export function withFieldFaults(
-  resource: Resource,
-  record: JsonRecord,
-  behaviour: Behaviour,
-  chance: Random,
-): JsonRecord {
+export function withFieldFaults(resource: Resource, record: JsonRecord, behaviour: Bends, chance: Random): JsonRecord {
   const numbers = chance.chance(behaviour.numbers_as_strings);
   const booleans = chance.chance(behaviour.flags_as_booleans);
   const flagTexts = chance.chance(behaviour.flags_as_strings);

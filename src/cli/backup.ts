@@ -6,6 +6,7 @@ import { UsageError } from '../model/errors.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
+import { freshnessFacts, journalHead } from './manifest-facts.ts';
 import { printNote, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
@@ -63,7 +64,8 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const isShared = shared !== undefined;
   const problem = isShared ? null : await openJournalDoubt(settings, systemClock);
   const doubt = problem === null ? null : { problem, advice: rightJournalAdvice };
-  const request = { folder, profile, keep: flags.keep, isShared, doubt };
+  const about = { ...freshnessFacts(context), journal_head: await journalHead(context) };
+  const request = { folder, profile, keep: flags.keep, isShared, doubt, about };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
   if (shared !== undefined) {
     const where = databaseText(shared);

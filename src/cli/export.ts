@@ -1,6 +1,6 @@
 /** `export`: writes rows of the mirror to a file or standard output. */
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { exportSet, manifestProgram } from '../data/export-set.ts';
 import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
@@ -14,6 +14,8 @@ import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import { requireSpace, writeDurableFile } from '../store/files/durable-file.ts';
+import { manifestBeside, manifestHead, measured, writeManifest } from '../store/files/manifest.ts';
+import { freshnessFacts, journalHead } from './manifest-facts.ts';
 import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { toCount, toMoment } from './flag-values.ts';
@@ -142,12 +144,24 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     return;
   }
   refuseOwnFiles(context, target.path);
-  const bytes = await writeDurableFile(target.path, chunks, signal);
+  const measuring = measured(chunks);
+  // As of before the export, so that no row of it is older.
+  const fresh = freshnessFacts(context, 'relation' in request.what ? request.what.relation : undefined);
+  const bytes = await writeDurableFile(target.path, measuring.chunks, signal);
+  const { format, compression } = request.form;
+  if (statSync(target.path).isFile()) {
+    const manifest = {
+      ...manifestHead('admin-mirror export', systemClock),
+      ...fresh,
+      journal_head: await journalHead(context),
+      files: [{ file: basename(target.path), format, compression, rows, ...measuring.end() }],
+    };
+    await writeManifest(manifestBeside(target.path), manifest, signal);
+  }
   printOutcome(context, `${counted(rows, 'row')} written to ${target.shown}`);
   noteCursor(context, flags, cursor);
   const older = await removeOlder(context, target, 'files');
   if (!context.json()) return;
-  const { format, compression } = request.form;
   const times = {
     as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
     changed_since: flags.changedSince,
@@ -212,6 +226,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
     form,
     meta: flags.meta === true,
     changedSince: flags.changedSince,
+    journalHead: await journalHead(context),
     check: (file: string) => refuseOwnFiles(context, join(target.path, file)),
   };
   const store = openReading(settings, context.releases);

@@ -11,6 +11,7 @@ import type { CliContext } from './context.ts';
 import { printJson, printNote, printOutcome, printWarning } from './output.ts';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { readManifest, removeDurableFolder } from '../store/files/durable-folder.ts';
+import { manifestBeside } from '../store/files/manifest.ts';
 
 /** Throws a UsageError for our own files: a typing mistake must not overwrite the mirror, settings, key or journal for good. */
 export function refuseOwnFiles(context: CliContext, path: string): void {
@@ -190,5 +191,6 @@ async function isOurs(path: string, of: KeptNames['of']): Promise<boolean> {
 async function remove(path: string, of: KeptNames['of']): Promise<boolean> {
   if (of !== 'files') return removeDurableFolder(path, of.foldersOf);
   await rm(path);
+  await rm(manifestBeside(path), { force: true });
   return true;
 }

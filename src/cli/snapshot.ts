@@ -2,6 +2,7 @@
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { grouped, bytesText } from '../model/text.ts';
+import { journalHead } from './manifest-facts.ts';
 import type { CliContext } from './context.ts';
 import { printResult } from './output.ts';
 import { pathOfFile, refuseOwnFiles } from './files.ts';
@@ -56,6 +57,7 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
     anonymised,
     complete: contents.fresh_as_of !== null,
     ...about,
+    journal_head: await journalHead(context),
     files: [{ file: basename(path), bytes, sha256: await hashOfFile(path) }],
   };
   await writeManifest(manifestBeside(path), manifest, context.signal);

@@ -6,9 +6,8 @@ import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import { isRecord } from '../model/records.ts';
 import { firstFree, readRegularFile } from '../model/files.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
-import { version } from '../model/program.ts';
 import { partialName, removeStale, requireSpace, syncFile } from '../store/files/durable-file.ts';
-import { hashOfFile } from '../store/files/manifest.ts';
+import { hashOfFile, manifestHead } from '../store/files/manifest.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { CopySource, CopyRun } from './copy-source.ts';
 
@@ -30,6 +29,8 @@ interface BackupRequest {
   readonly isShared?: boolean;
   /** Why the journal is not the one that knows what was sent, so that older backups must stay; null if nothing speaks against it. */
   readonly doubt?: Doubt | null;
+  /** How fresh the mirror is, and the head of the journal's chain, for the manifest. */
+  readonly about?: Readonly<Record<string, unknown>>;
 }
 
 interface Doubt {
@@ -70,7 +71,7 @@ interface BackupPorts {
  */
 export async function makeBackup(
   ports: BackupPorts,
-  { folder, keep, profile, isShared = false, doubt = null }: BackupRequest,
+  { folder, keep, profile, isShared = false, doubt = null, about = {} }: BackupRequest,
 ): Promise<{ readonly report: BackupReport; readonly error: OperatorError | null }> {
   const { clock, run } = ports;
   const sources = [ports.mirror, ports.journal].filter((source) => source.size() !== undefined);
@@ -100,7 +101,7 @@ export async function makeBackup(
     const { files, problems: failures } = await copyAll(sources, stage, run);
     const problems = [...failures, ...lost, ...(doubt === null ? [] : [doubt.problem])];
     const made = [files.mirror, files.journal].filter((file) => file !== null);
-    return { program: manifestProgram, made_at: madeAt, version: version(), of, ...files, problems, files: made };
+    return { ...manifestHead(manifestProgram, clock), made_at: madeAt, of, ...about, ...files, problems, files: made };
   };
   const { mirror, journal, problems } = await writeDurableFolder(final, manifestProgram, fill, run.signal);
   const report = { folder: final, made_at: madeAt, of, mirror, journal, removed: [], not_ours: [], problems };

@@ -18,6 +18,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { moduleBeside } from '../model/program.ts';
 
 /** SQLite's checks of a copy. The quick one takes half as long as the copying, the other as long. */
 const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
@@ -305,7 +307,7 @@ async function copyInProcess(
   const timer = setInterval(onProgress, progressEveryMs);
   try {
     closeSync(openSync(target, 'wx', ownerAlone));
-    const child = spawn(process.execPath, ['-e', copyScript], {
+    const child = spawn(process.execPath, [fileURLToPath(moduleBeside('./copy-child', import.meta.url))], {
       stdio: ['pipe', 'pipe', 'inherit'],
       signal,
       killSignal: 'SIGKILL',
@@ -323,16 +325,6 @@ async function copyInProcess(
     clearInterval(timer);
   }
 }
-
-/** Gets the names of the files on its standard input: as arguments, they could be taken for options. Reports an error of the system. */
-const copyScript = `
-const { copyFileSync, readFileSync } = require('node:fs');
-try {
-  const { source, target } = JSON.parse(readFileSync(0, 'utf8'));
-  copyFileSync(source, target);
-} catch ({ message, code, syscall }) {
-  process.stdout.write(JSON.stringify({ message, code, syscall }));
-}`;
 
 const logOf = (file: string): string => `${file}-wal`;
 

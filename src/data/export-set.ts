@@ -1,10 +1,9 @@
 /** Exports all tables, from one state, to files in one folder with a manifest. Section "Exports" of docs/architecture.md. */
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { relationTables, isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
-import { version } from '../model/program.ts';
+import { type Clock, earliest, type Timestamp, timestampOf } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
+import { manifestHead, measured } from '../store/files/manifest.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot } from '../store/reading.ts';
@@ -24,6 +23,8 @@ export interface SetRequest {
   readonly meta: boolean;
   /** A cursor: of the tables that have change numbers, only the rows that changed after it. */
   readonly changedSince?: string | undefined;
+  /** The head of the journal's chain; null if there is none. */
+  readonly journalHead?: unknown;
   /** Called with the name of each file before anything is written; throws if that file must not be written. */
   readonly check: (file: string) => void;
 }
@@ -34,8 +35,7 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
   const snapshot = store.snapshot();
   try {
     const head = {
-      program: manifestProgram,
-      version: version(),
+      ...manifestHead(manifestProgram, run.clock),
       /** When the state was read that all files come from. */
       snapshot_at: timestampOf(run.clock.now()),
       /** For `--changed-since` of the next export. */
@@ -60,7 +60,14 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
       for (const table of tables) {
         files.push(await writeTable(snapshot, table, { stage, form, what: requested(table.name) }, run));
       }
-      return { ...head, files };
+      const fresh = freshAsOf(snapshot);
+      return {
+        ...head,
+        fresh_as_of: fresh,
+        complete: fresh !== null,
+        journal_head: request.journalHead ?? null,
+        files,
+      };
     };
     return await writeDurableFolder(folder, manifestProgram, fill, run.signal);
   } finally {
@@ -91,35 +98,34 @@ async function writeTable(
 ) {
   const onWarning = (warning: string) => run.onWarning(`${name}: ${warning}`);
   const source = sourceOf(snapshot, what, onWarning);
-  const digest = createHash('sha256');
   let rows = 0;
   const onRows = (more: number) => {
     rows += more;
     run.onRows(more);
   };
-  async function* hashed(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of fileChunks(source, form, { ...run, onRows, onWarning, writesAtOnce: true })) {
-      digest.update(chunk);
-      yield chunk;
-    }
-  }
+  const { chunks, end } = measured(fileChunks(source, form, { ...run, onRows, onWarning, writesAtOnce: true }));
   const file = fileName(name, form);
-  const bytes = await writeDurableFile(join(stage, file), hashed(), run.signal);
+  await writeDurableFile(join(stage, file), chunks, run.signal);
   const types = new Map(described.map((column) => [column.name, column.type]));
-  const resource = resourceBehind(name);
   return {
     table: name,
     file,
     format: form.format,
     compression: form.compression,
     rows,
-    bytes,
-    sha256: digest.digest('hex'),
+    ...end(),
     /** Types as in the data dictionary. */
     columns: source.columns.map((column) => ({ name: column.name, type: types.get(column.name) ?? 'any' })),
     /** That of the table's resource; null if it was never read whole, or if the table belongs to none. */
-    fresh_as_of: resource === undefined ? null : (snapshot.freshness().get(resource) ?? null),
+    fresh_as_of: resourceBehind(name) === undefined ? null : freshAsOf(snapshot, name),
   };
+}
+
+/** How fresh the table's rows are; those of all resources for a table of none. Null if one was never read whole. */
+export function freshAsOf(snapshot: Snapshot, table?: string): Timestamp | null {
+  const resource = table === undefined ? undefined : resourceBehind(table);
+  const freshness = snapshot.freshness();
+  return earliest((resource === undefined ? resourceNames : [resource]).map((name) => freshness.get(name) ?? null));
 }
 
 /** Returns the resource whose records, earlier versions or related records the table holds. */

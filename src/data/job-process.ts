@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { errorOf, type Failure, failureOf, InterruptedError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
+import { moduleBeside } from '../model/program.ts';
 
 /** Messages of the process, beside the bytes of its result. */
 export type JobNews =
@@ -161,11 +162,6 @@ export class JobProcess<Task extends object> {
   }
 }
 
-/** Ends the process when the parent is gone, which closes standard input. A thread of its own, because a statement blocks this one. */
-const watcher = `
-const end = () => process.kill(process.pid, 'SIGKILL');
-new (require('node:net').Socket)({ fd: 0 }).on('error', end).on('close', end).resume();`;
-
 function emit(news: JobNews): Promise<void> {
   return new Promise((reported) => void process.send?.(news, () => reported()));
 }
@@ -176,8 +172,8 @@ export function serveJob(chunksOf: (task: unknown, emit: (news: JobNews) => void
 }
 
 async function run(chunks: AsyncIterable<Uint8Array>): Promise<void> {
-  new Worker(watcher, { eval: true }).unref();
-  // If the reader is gone, it has all that it wanted, or the watcher ends the process.
+  new Worker(new URL(moduleBeside('./parent-watch', import.meta.url))).unref();
+  // If the reader is gone, it has all that it wanted, or that thread ends the process.
   process.stdout.on('error', () => {});
   let failure: Failure | null = null;
   try {

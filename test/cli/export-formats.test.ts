@@ -82,6 +82,7 @@ describe('a file name with {date}', () => {
   test("gets today's date, and older files are removed once the new one is written", async () => {
     const folder = temporaryFolder();
     for (const day of ['2020-01-01', '2020-01-02', '2020-01-03']) writeFileSync(join(folder, `u-${day}.csv`), '');
+    writeFileSync(join(folder, 'u-2020-01-01.csv.manifest.json'), '');
     const args = ['export', 'users', '-o', 'u-{date}.csv', '--keep', '2', '--json', '--db', mirror()];
     const { code, stdout, stderr } = await invoke(args, { folder });
     const report = JSON.parse(stdout) as { readonly file: string; readonly removed: readonly string[] };
@@ -91,7 +92,8 @@ describe('a file name with {date}', () => {
       'u-2020-01-02.csv',
       'u-2020-01-01.csv',
     ]);
-    expect(readdirSync(folder).sort()).toEqual(['u-2020-01-03.csv', report.file.slice(folder.length + 1)]);
+    const name = report.file.slice(folder.length + 1);
+    expect(readdirSync(folder).sort()).toEqual(['u-2020-01-03.csv', name, `${name}.manifest.json`]);
   });
 
   test("must contain the profile if --keep is used with one, so that no other profile's files are removed", async () => {

@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
@@ -215,6 +217,15 @@ describe('an export that is interrupted', () => {
     expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
     expect(readdirSync(folder)).toHaveLength(2);
     expect((await runCli(['export', 'users', '-o', 'out.csv', '--db', mirror()], { folder })).code).toBe(0);
-    expect(readdirSync(folder)).toEqual(['out.csv']);
+    expect(readdirSync(folder)).toEqual(['out.csv', 'out.csv.manifest.json']);
+    const manifest = JSON.parse(readFileSync(join(folder, 'out.csv.manifest.json'), 'utf8')) as object;
+    const sha256 = createHash('sha256')
+      .update(readFileSync(join(folder, 'out.csv')))
+      .digest('hex');
+    expect(manifest).toMatchObject({
+      complete: expect.any(Boolean),
+      journal_head: null,
+      files: [{ file: 'out.csv', sha256 }],
+    });
   });
 });

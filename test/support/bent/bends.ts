@@ -346,11 +346,11 @@ export class Bending {
     const text = typeof description === 'string' ? description : '';
     const changed = form === 'upper' ? text.toUpperCase() : form === 'escaped' ? escaped(text) : text;
     const isBent = text !== '' && (max > 0 || form !== 'plain');
-    const body = isBent ? { ...given.body, description: max === 0 ? changed : changed.slice(0, max) } : given.body;
     const id = Number(given.user);
     const before = state.tables.users.get(id);
     const response = state.db.transaction(() => {
-      const done = perform({ ...given, body });
+      const done = perform(given);
+      if (isBent) redescribe(state, max === 0 ? changed : changed.slice(0, max));
       const after = Number(state.tables.users.get(id)?.['balance']);
       if (after < 0 && negative === 'refused') throw refused(422, ['The balance of the user is too low.']);
       return done;
@@ -519,6 +519,12 @@ export class Bending {
       return resource === name && isInRange && wanted.every(([key, value]) => String(record[key]) === value);
     }).length;
   }
+}
+
+/** Changes the description of the newest transaction, as it is stored; the ledger keeps the one that was sent. */
+function redescribe({ db }: SandboxState, description: string): void {
+  const newest = '(SELECT max(id) FROM related)';
+  db.prepare(`UPDATE related SET body = json_set(body, '$.description', ?) WHERE id = ${newest}`).run(description);
 }
 
 const entities: Readonly<Record<string, string>> = {

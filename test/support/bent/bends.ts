@@ -18,7 +18,6 @@ import {
   toJson,
 } from '../../../src/sandbox/envelope.ts';
 import { listResponse, type Query } from '../../../src/sandbox/lists.ts';
-import { Random } from '../../../src/sandbox/random.ts';
 import type { SandboxState } from '../../../src/sandbox/sandbox.ts';
 import type { Between, Exchange, OperationRequest } from '../../../src/sandbox/server.ts';
 import { dateCondition } from './dates.ts';
@@ -197,7 +196,7 @@ const wholeNumber = (value: unknown): number | undefined =>
 export class Bending {
   bends: Bends = straight;
   readonly late = new LateWrites();
-  readonly faults = new Faults(new Random(11));
+  readonly faults = new Faults();
   /** Records that totals count, although they were removed. */
   readonly hidden: { readonly resource: string; readonly record: JsonRecord }[] = [];
   readonly #cache = new Map<string, CachedResponse>();
@@ -207,7 +206,7 @@ export class Bending {
     const { operation, request, reply } = exchange;
     const cached = this.#fromCache(state, exchange);
     if (cached !== undefined) return this.#encoded(reply, cached);
-    const fault = this.faults.next(operation.method, request.url, operation.paginated, this.bends);
+    const fault = this.faults.next(state.chance, operation.method, request.url, operation.paginated, this.bends);
     if (fault !== null && comesBefore(fault)) return void failBefore(this.bends, reply, fault);
     let response: Response | undefined;
     try {

@@ -80,14 +80,9 @@ function decoded(url: string): string {
 }
 
 export class Faults {
-  readonly #chance: Random;
   #pending: PendingFault[] = [];
   /** Failures in a row by request. */
   readonly #streaks = new Map<string, number>();
-
-  constructor(chance: Random) {
-    this.#chance = chance;
-  }
 
   /** Adds faults, which come in the order in which they were set, before any that is drawn. */
   script(faults: readonly ScriptedFault[]): void {
@@ -112,9 +107,9 @@ export class Faults {
     return found.fault;
   }
 
-  #draw(method: HttpMethod, behaviour: Bends, isList: boolean): Fault | null {
+  #draw(chance: Random, method: HttpMethod, behaviour: Bends, isList: boolean): Fault | null {
     // Always draws once, whatever the switches are, so that changing a probability does not shift later draws.
-    let draw = this.#chance.fraction();
+    let draw = chance.fraction();
     if (method === 'GET') {
       for (const name of readFaultNames) {
         draw -= behaviour[`read_${name}`];
@@ -130,10 +125,10 @@ export class Faults {
   }
 
   /** Returns how the next request fails; null if it does not. */
-  next(method: HttpMethod, url: string, isList: boolean, behaviour: Bends): Fault | null {
+  next(chance: Random, method: HttpMethod, url: string, isList: boolean, behaviour: Bends): Fault | null {
     const scripted = this.#scripted(method, url);
     if (scripted !== null) return scripted;
-    const drawn = this.#draw(method, behaviour, isList);
+    const drawn = this.#draw(chance, method, behaviour, isList);
     const request = `${method} ${url}`;
     const streak = this.#streaks.get(request) ?? 0;
     const isAtLimit = behaviour.fault_streak > 0 && streak >= behaviour.fault_streak;

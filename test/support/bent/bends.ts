@@ -207,7 +207,10 @@ export class Bending {
     const cached = this.#fromCache(state, exchange);
     if (cached !== undefined) return this.#encoded(reply, cached);
     const fault = this.faults.next(state.chance, operation.method, request.url, operation.paginated, this.bends);
-    if (fault !== null && comesBefore(fault)) return void failBefore(this.bends, reply, fault);
+    if (fault !== null && comesBefore(fault)) {
+      failBefore(this.bends, reply, fault);
+      return undefined;
+    }
     let response: Response | undefined;
     try {
       response = fault === null ? this.#bent(exchange, state) : this.#faulty(exchange, state, fault);
@@ -217,8 +220,10 @@ export class Bending {
     if (!this.bends.rate_headers) {
       for (const name of ['x-ratelimit-limit', 'x-ratelimit-remaining']) reply.removeHeader(name);
     }
-    if (fault !== null) return response === undefined ? undefined : void failAfter(this.bends, reply, fault, response);
-    return response === undefined ? undefined : this.#sent(exchange, state, response);
+    if (response === undefined) return undefined;
+    if (fault === null) return this.#sent(exchange, state, response);
+    failAfter(this.bends, reply, fault, response);
+    return undefined;
   };
 
   /** Sends the response as a weak host would, or as a cache would keep it. */
@@ -226,7 +231,8 @@ export class Bending {
     const { page_breaks_how: how, cache_seconds: seconds } = this.bends;
     if (this.#breaks(operation, response)) {
       if (how === 'says_so') return { status: 200, body: toJson({ message: 'Be right back.' }) };
-      return void failAfter(this.bends, reply, how, response);
+      failAfter(this.bends, reply, how, response);
+      return undefined;
     }
     if (seconds > 0 && request.method === 'GET') this.#cache.set(request.url, { at: state.clock.now(), response });
     return this.#encoded(reply, response);
@@ -289,7 +295,8 @@ export class Bending {
     if (fault === 'empty_list') return this.#emptyList(state, resourceOf(operation.resource), given.query);
     if (fault === 'commit_late') {
       this.late.add(() => void this.#bent(exchange, state), this.bends.late_commit_ms);
-      return void failBefore(this.bends, reply, 'reset_before');
+      failBefore(this.bends, reply, 'reset_before');
+      return undefined;
     }
     if (fault === 'lost') return this.#rolledBack(exchange, state);
     const response = this.#bent(exchange, state);

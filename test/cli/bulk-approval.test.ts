@@ -183,7 +183,7 @@ describe('deletions that the brake holds', () => {
     expect(held).toMatchObject({
       code: 5,
       live: 120,
-      problem: expect.stringMatching(/waits for approval by bert: admin-mirror bulk approve deletions-emails-/),
+      problem: expect.stringMatching(/waits for approval by bert: `admin-mirror bulk approve deletions-emails-/),
     });
     const request = /deletions-emails-\w+/.exec(held.problem ?? '')?.[0] ?? '';
     expect((await bulk(['status', request])).stdout).toMatch(/because there are 70 rows, more than 60/);

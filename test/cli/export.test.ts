@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
@@ -109,24 +109,19 @@ describe('export', () => {
     const config = [
       'network: {ca_file: ca.pem}',
       'serve: {tls: [tls.pem, tls.key]}',
-      'profiles: servers',
       'api: {base_url: "https://{profile}.example.com"}',
+      'profiles:',
+      '  east: {api: {key_file: east-key}}',
+      '  west: {api: {key_file: west-key}, store: {mirror: w/mirror.db}}',
     ];
-    mkdirSync(join(folder, 'servers'));
-    for (const [name, text] of [
-      ['set.yaml', config.join('\n')],
-      ['servers/east.yaml', 'api: {key_file: east-key}'],
-      ['servers/west.yaml', 'api: {key_file: west-key}\nstore: {mirror: w/mirror.db}'],
-    ] as const)
-      writeFileSync(join(folder, name), text, { mode: 0o600 });
+    writeFileSync(join(folder, 'set.yaml'), config.join('\n'), { mode: 0o600 });
     const workers = ['mirror.worker.db', 'mirror.worker.db-wal', 'mirror.db.owner-1'];
     const own = [
       ...workers.map((name) => `data/east/${name}`),
       'data/west/journal.db',
       'ca.pem',
       'tls.key',
-      'servers/east.yaml',
-      'servers/west.yaml',
+      'set.yaml',
       'east-key',
       'west-key',
       'w/mirror.db-wal',

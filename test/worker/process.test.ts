@@ -102,10 +102,6 @@ describe('the worker', () => {
       'config/admin-mirror.yaml:2: job \\"sync\\": run is \\"snyc\\"',
     );
 
-    place.configure('jobs: [&a {name: x, run: *a}]\n');
-    worker.child.kill('SIGHUP');
-    await worker.saying('admin-mirror.yaml:1: *a refers to something that contains it');
-
     worker.child.kill('SIGTERM');
     expect(await worker.code).toBe(0);
     expect((await runsIn(place.folder)).at(-1)).toMatchObject({ job: 'sync', outcome: 'stopped', exitCode: 143 });

@@ -12,7 +12,7 @@ import type { Client } from '../api/operations.ts';
 import { type Clock, dayMs, minuteMs, minuteOf, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';
-import { batchCapProblem, capAdvice } from '../model/caps.ts';
+import { batchCapProblem, capAdvice } from '../journal/caps.ts';
 import { journalBehind } from './journal-memory.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { limits } from './sheet/limits.ts';

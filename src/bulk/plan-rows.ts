@@ -8,7 +8,7 @@ import type { ClaimedRow, NewIntent, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters, Preview } from './action.ts';
 import { type Caps, moneyText } from '../model/money.ts';
-import { rowCapProblem } from '../model/caps.ts';
+import { rowCapProblem } from '../journal/caps.ts';
 import { counted } from '../model/text.ts';
 import { Turns } from '../model/turns.ts';
 import { isAmbiguous } from './live-users.ts';

@@ -10,7 +10,7 @@ import { actionOfBatch } from './actions.ts';
 import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, termsOf } from './claim.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
-import { batchCapProblem, capAdvice, rowsCapProblem } from '../model/caps.ts';
+import { batchCapProblem, capAdvice, rowsCapProblem } from '../journal/caps.ts';
 import { addKey, findTaken, findUsers, type FoundUsers, type UserDirectory, type WantedKeys } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { claimableRows, mostWarnings, notedFields, planHash, planRows, rowsDigest } from './plan-rows.ts';

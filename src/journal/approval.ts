@@ -15,7 +15,7 @@ import {
   withRow,
   writeTotals,
 } from '../model/approval.ts';
-import { batchCapProblem, capAdvice } from '../model/caps.ts';
+import { batchCapProblem, capAdvice } from './caps.ts';
 import { NotSentError, UsageError } from '../model/errors.ts';
 import { changeOf, moneyText } from '../model/money.ts';
 import { later, type Timestamp } from '../model/time.ts';

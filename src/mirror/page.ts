@@ -26,7 +26,7 @@ import {
   resourceNames,
   resourceOf,
 } from '../model/resources.ts';
-import { relatedList, relatedRows } from '../store/cell.ts';
+import { relatedList, relatedRows } from './cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced, replacedIn } from './rows.ts';
 

@@ -9,7 +9,7 @@ import {
   type ServedRecord,
 } from '../model/records.ts';
 import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../model/resources.ts';
-import { type Cell, cellOf, type Converted, jsonText } from '../store/cell.ts';
+import { type Cell, cellOf, type Converted, jsonText } from './cell.ts';
 import { servedColumns } from '../store/schema.ts';
 
 // The encoded bytes have memory of their own, which is released once they are written.

@@ -3,7 +3,7 @@ import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { shortLine } from '../model/text.ts';
 import { isSameTime, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
-import { jsonText } from '../store/cell.ts';
+import { jsonText } from './cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
 import { forgetProfile, forgetReading, storedProfile } from './profile.ts';
 import type { Source } from './source.ts';

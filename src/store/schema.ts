@@ -1,6 +1,6 @@
 /**
  * The mirror file's tables, made from the resource descriptors: STRICT, with INTEGER, REAL or TEXT columns. A value that its column
- * cannot hold stands in `_extra` (src/store/cell.ts). Section "The mirror file" of docs/architecture.md.
+ * cannot hold stands in `_extra` (src/mirror/cell.ts). Section "The mirror file" of docs/architecture.md.
  */
 import {
   type Resource,

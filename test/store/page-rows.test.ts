@@ -2,7 +2,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { assert, bigInt, double, jsonValue, object, oneof, property, record, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
-import { cellOf, type Cell } from '../../src/store/cell.ts';
+import { cellOf, type Cell } from '../../src/mirror/cell.ts';
 import { jsonCell, recordRows } from '../../src/mirror/rows.ts';
 import { cellIn, eachRow } from '../../src/mirror/store/upsert.ts';
 

@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { relationTable } from '../../src/model/resources.ts';
-import { relatedList, relatedRows } from '../../src/store/cell.ts';
+import { relatedList, relatedRows } from '../../src/mirror/cell.ts';
 import { flatViewSql, mostFlatKeys } from '../../src/store/relations.ts';
 
 describe('the value of a relation', () => {

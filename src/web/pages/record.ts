@@ -14,7 +14,7 @@ import { isResourceName, type ResourceName, resourceOf } from '../../model/resou
 import { startOfDay, timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
 import type { Cell, Relation, Row } from '../../store/reading-types.ts';
-import { cellOf, jsonText } from '../../store/cell.ts';
+import { cellOf, jsonText } from '../../mirror/cell.ts';
 import { parameterWords } from '../../bulk/review.ts';
 import {
   anchor,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Field, FieldType } from '../../src/model/resources.ts';
-import { cellOf, jsonText } from '../../src/store/cell.ts';
+import { cellOf, jsonText } from '../../src/mirror/cell.ts';
 
 function convert(type: FieldType, value: unknown, nullable = false) {
   const field: Field = { name: 'field', type, nullable, note: '' };

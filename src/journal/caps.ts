@@ -3,8 +3,8 @@
  * docs/architecture.md.
  */
 import { Big } from 'big.js';
-import { counted } from './text.ts';
-import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from './money.ts';
+import { counted } from '../model/text.ts';
+import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from '../model/money.ts';
 
 /** Returns why the row changes too much; null if it does not. */
 export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { batchCapProblem, rowCapProblem } from '../../src/model/caps.ts';
+import { batchCapProblem, rowCapProblem } from '../../src/journal/caps.ts';
 import { type Caps, type Money, noCaps, type PlannedChange } from '../../src/model/money.ts';
 
 const caps = (fields: Readonly<Partial<Record<keyof Caps, string | number>>>): Caps =>

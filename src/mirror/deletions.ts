@@ -69,14 +69,20 @@ export function suspectsToAsk({ ids, isExact }: Suspicion, random: () => number)
 /** How the server answered to the suspects of one window that were asked for. */
 export interface Answers {
   readonly absent: RecordKey[];
-  alive: number;
+  readonly alive: RecordKey[];
   /** Neither shown nor denied, or too long before a control record was shown. */
   unclear: number;
 }
 
+/** What the pages kept from the reader, for people. @param alive at least one record */
+export function wordsOf(alive: readonly RecordKey[]): string {
+  const some = `id ${alive.slice(0, 3).join(', ')}${alive.length > 3 ? ', …' : ''}`;
+  return `the pages did not show ${counted(alive.length, 'record')} that the server still has (${some})`;
+}
+
 /** Returns why the window is not settled; null if all suspects are gone. If one of those asked for lives, the walk was misled. */
 export function whyLeft({ alive, unclear }: Answers): string | null {
-  if (alive > 0) return `the pages did not show ${counted(alive, 'record')} that the server still has`;
+  if (alive.length > 0) return wordsOf(alive);
   if (unclear === 0) return null;
   return `the pages did not show ${counted(unclear, 'record')} that the server neither shows nor denies to have`;
 }

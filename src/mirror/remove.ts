@@ -8,7 +8,7 @@ import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { addDays, type Clock, type Day, minuteMs } from '../model/time.ts';
 import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
-import { type Answers, brakeOn, provenGone, suspectsToAsk, type Suspicion, whyLeft } from './deletions.ts';
+import { type Answers, brakeOn, provenGone, suspectsToAsk, type Suspicion, whyLeft, wordsOf } from './deletions.ts';
 import { ContradictionError } from './failures.ts';
 import { idsOn, type MirrorPage } from './page.ts';
 import type { Look } from './look.ts';
@@ -97,7 +97,7 @@ export class Removal {
     if (going.length === 0) return;
     const inquiries = going.map((suspect): Inquiry => {
       const asked = suspectsToAsk(suspect, this.#ports.random ?? Math.random);
-      return { suspect, asked, answers: { absent: [], alive: 0, unclear: 0 } };
+      return { suspect, asked, answers: { absent: [], alive: [], unclear: 0 } };
     });
     if (!(await this.#showsControl(ids))) return this.#refuse(going);
     const open = new Set(inquiries);
@@ -108,9 +108,9 @@ export class Removal {
       for (const { suspect, answers } of open) if (!suspect.isExact) await this.#remove(answers.absent);
       throw error;
     }
-    const alive = inquiries.reduce((sum, { answers }) => sum + answers.alive, 0);
-    if (alive === 0 || !trustsStored) return;
-    throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
+    const alive = inquiries.flatMap(({ answers }) => answers.alive);
+    if (alive.length === 0 || !trustsStored) return;
+    throw new ContradictionError(wordsOf(alive));
   }
 
   /** Returns those that the brake does not hold, or that were allowed or approved. Leaves the windows of the others unsettled. */
@@ -164,7 +164,7 @@ export class Removal {
     // One at a time: they are few, and a failing response ends it.
     for (const [index, { answers, id }] of queue.entries()) {
       const { kind } = await look(resource, id);
-      if (kind === 'found') answers.alive += 1;
+      if (kind === 'found') answers.alive.push(id);
       else if (kind === 'unknown') answers.unclear += 1;
       else absent.push({ answers, id, at: moment() });
       const [first] = absent;
@@ -180,7 +180,7 @@ export class Removal {
       }
       for (const inquiry of open) {
         const { absent: gone, alive, unclear } = inquiry.answers;
-        if (gone.length + alive + unclear < inquiry.asked.length) continue;
+        if (gone.length + alive.length + unclear < inquiry.asked.length) continue;
         open.delete(inquiry);
         await this.#close(inquiry);
       }

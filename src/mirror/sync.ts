@@ -72,7 +72,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
     const [resource] = request.resources;
     if (difference !== undefined && resource !== undefined)
       ports.progress({ kind: 'notice', resource, text: difference });
-    const error = errorOf(ends, watched.signal);
+    const error = errorOf(request.resources, ends, watched.signal);
     const status = statusOf(ends, signal);
     const { requests, retries, byStatus } = ports.counters;
     store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
@@ -150,17 +150,23 @@ function statusOf(ends: readonly ResourceEnd[], signal: AbortSignal): RunStatus 
 }
 
 /** Returns the error that the run ends with: the failure that all resources share, or else that the mirror is not complete. */
-function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorError | null {
+function errorOf(
+  resources: readonly ResourceName[],
+  ends: readonly ResourceEnd[],
+  signal: AbortSignal,
+): OperatorError | null {
   if (signal.aborted) return signal.reason instanceof OperatorError ? signal.reason : null;
   if (ends.every(({ status }) => status === 'complete')) return null;
   // A damaged mirror, or one that cannot be written to, is not the server's fault, and trying again does not help.
   const fileError = ends.map(({ error }) => error).find((error) => error instanceof FileError);
   const shared = fileError ?? sharedFailure(ends.map(({ error, status }) => ({ error, reached: status !== 'failed' })));
   if (shared !== undefined) return shared;
-  const problems = ends.flatMap(({ problem }) => (problem === null ? [] : [problem]));
+  const byProblem = Map.groupBy(resources, (_, at) => ends[at]?.problem ?? null);
+  byProblem.delete(null);
+  const problems = [...byProblem].map(([problem, names]) => `${names.join(', ')}: ${problem}`);
   const spent = ends.map(({ error }) => error).find((error) => error instanceof SpentError);
   const advice = spent?.advice ?? 'Run `admin-mirror sync` again, and `admin-mirror status` to see what is open.';
-  return new IncompleteError(`the mirror is not complete: ${[...new Set(problems)].join('; ')}`, {
+  return new IncompleteError(`the mirror is not complete: ${problems.join('; ')}`, {
     advice: `What was read is kept. ${advice}`,
   });
 }

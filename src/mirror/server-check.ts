@@ -21,7 +21,13 @@ export class OtherServerError extends UsageError {
   override readonly name = 'OtherServerError';
 }
 
-interface ServerCheckPorts {
+interface ObjectionPorts {
+  readonly source: Pick<Source, 'look' | 'total'>;
+  readonly store: Pick<MirrorStore, 'capability' | 'knownRecords'>;
+  readonly signal: AbortSignal;
+}
+
+interface ServerCheckPorts extends ObjectionPorts {
   readonly source: Pick<Source, 'address' | 'look' | 'total'>;
   readonly store: Pick<
     MirrorStore,
@@ -64,7 +70,7 @@ const knownRecordCount = 8;
  * Returns why this may be another server than the mirror's, in words that follow "the server …"; null if it is the same.
  * @param before its address until now, if it has another one
  */
-async function objectionTo(ports: ServerCheckPorts, before: string | null): Promise<string | null> {
+export async function objectionTo(ports: ObjectionPorts, before: string | null): Promise<string | null> {
   const newest = resourceNames.flatMap((resource) =>
     ports.store.knownRecords(resource, 'newest', knownRecordCount).map((each) => ({ ...each, resource })),
   );
@@ -101,7 +107,7 @@ interface Remainder {
 }
 
 /** What remains of each resource by itself: gone if one of them is. */
-async function remainsOfEach(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remainder> {
+async function remainsOfEach(ports: ObjectionPorts, newest: readonly KnownRecord[]): Promise<Remainder> {
   let found: Remainder = { remains: 'unclear' };
   for (const resource of resourceNames) {
     const each = await remainsOf(
@@ -115,7 +121,7 @@ async function remainsOfEach(ports: ServerCheckPorts, newest: readonly KnownReco
 }
 
 /** Requests some of the newest records, the newest first, until one is there. */
-async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remainder> {
+async function remainsOf(ports: ObjectionPorts, newest: readonly KnownRecord[]): Promise<Remainder> {
   let redated: string | undefined;
   for (const { resource, id, createdAt } of probesOf(newest)) {
     // One after another: usually the first is there.
@@ -137,7 +143,7 @@ async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]
 }
 
 /** Whether all lists that were read before are empty, as while a server is being set up anew. */
-async function showsNothing({ source, store, signal }: ServerCheckPorts): Promise<boolean> {
+async function showsNothing({ source, store, signal }: ObjectionPorts): Promise<boolean> {
   for (const resource of resourceNames) {
     const profile = storedProfile(store, resource)?.profile;
     if (profile !== undefined && (await source.total(resource, null, profile, signal)) > 0) return false;

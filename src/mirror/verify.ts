@@ -14,6 +14,7 @@ import { counted, grouped } from '../model/text.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra } from '../model/era.ts';
 import { storedProfile } from './profile.ts';
+import { objectionTo } from './server-check.ts';
 import { surplusOfList } from './prove.ts';
 
 type VerifyPorts = Omit<ComparePorts, 'resource' | 'profile'> & Pick<Client, 'counters'>;
@@ -50,10 +51,11 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
   const { clock, signal } = ports;
   const startedAt = timestampOf(clock.now());
   if (request.deep) ports.store.checkSoundness();
+  const doubt = request.deep ? null : await doubtOfServer(ports);
   const limit = pLimit(request.concurrency);
   const ends = await Promise.all(
     request.resources.map(async (resource) => {
-      const end = await verifyResource({ ...ports, resource, limit, deep: request.deep });
+      const end = await verifyResource({ ...ports, resource, limit, deep: request.deep, doubt });
       const { status, problem } = end.verdict;
       ports.progress({ kind: 'end', resource, status, problem });
       return end;
@@ -75,6 +77,18 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
     resources: Object.fromEntries(request.resources.map((name, index) => [name, verdicts[index]])),
   };
   return { report, error: errorOf(ends, report.status, signal), differing: ends.flatMap(({ differing }) => differing) };
+}
+
+/** Why the counts may be those of another server, which can have as many records; null if nothing speaks for that. */
+async function doubtOfServer(ports: VerifyPorts): Promise<string | null> {
+  try {
+    const objection = await objectionTo(ports, null);
+    return objection === null ? null : `the server ${objection}`;
+  } catch (error) {
+    // The comparison meets the same problem and reports it.
+    if (error instanceof OperatorError || ports.signal.aborted) return null;
+    throw error;
+  }
 }
 
 function statusOf(verdicts: readonly ResourceVerdict[], signal: AbortSignal): VerifyReport['status'] {
@@ -108,6 +122,8 @@ type VerifyResourcePorts = Omit<ComparePorts, 'profile'> & {
   /** Bounds how many windows are compared at the same time, over all resources. */
   readonly limit: LimitFunction;
   readonly deep: boolean;
+  /** Why equal counts would prove nothing; null if they do. */
+  readonly doubt: string | null;
 };
 
 type Ports = VerifyResourcePorts & Pick<ComparePorts, 'profile'>;
@@ -135,6 +151,7 @@ async function verifyResource(ports: VerifyResourcePorts): Promise<VerifyEnd> {
     } else {
       const all = { ...ports, profile: stored.profile };
       await compareResource(all, windows, course);
+      if (ports.doubt !== null) course.problems.push(ports.doubt);
     }
   } catch (thrown) {
     if (!signal.aborted && !(thrown instanceof OperatorError)) throw thrown;

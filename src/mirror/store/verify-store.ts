@@ -68,6 +68,7 @@ export function openVerifyStore(file: string) {
     keptOut: store.keptOut,
     freshAsOf: store.freshAsOf,
     capability: store.capability,
+    knownRecords: store.knownRecords,
     /** Checks the file itself, unless it is too large for that. Throws a FileError if it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
     /** Compares each record of the page, as a sync would store it, with its row. */

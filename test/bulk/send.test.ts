@@ -758,7 +758,7 @@ describe('a journal that becomes unavailable while a batch is sent', () => {
       message: expect.stringMatching(/away.*rows may have been sent/),
       advice: expect.stringContaining(`admin-mirror bulk resume ${batch}`),
     };
-    expect((await send(broken, client, batch)).error).toMatchObject(end);
+    await expect(send(broken, client, batch)).rejects.toMatchObject(end);
     expect((await go()).error).toBeNull();
     expect([await states(), sandbox.control.ledger().length]).toEqual([['applied', 'applied', 'applied'], 3]);
   });
@@ -768,6 +768,6 @@ describe('a journal that becomes unavailable while a batch is sent', () => {
     let ends = false;
     const broken = lost(journal, () => ends);
     const sent = send(broken, client, batch, { onEvent: ({ kind }) => (ends ||= kind === 'row') });
-    expect((await sent).error).toMatchObject({ exitCode: 8 });
+    await expect(sent).rejects.toMatchObject({ exitCode: 8 });
   });
 });

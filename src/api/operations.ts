@@ -17,17 +17,8 @@ import {
 import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import {
-  bodyOf,
-  exactNumber,
-  isHtml,
-  type Page,
-  pageOf,
-  parsedOrText,
-  problemsIn,
-  recordIn,
-  UnreadableResponse,
-} from './body.ts';
+import { bodyOf, isHtml, type Page, pageOf, parsedOrText, problemsIn, recordIn, UnreadableResponse } from './body.ts';
+import { exactNumber } from './exact.ts';
 import {
   adviceFor,
   isRedirect,

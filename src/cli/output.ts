@@ -1,7 +1,7 @@
 /** How all commands print: JSON, lines, errors, colours, and commands that can be pasted. Also the only way to a terminal. */
 import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
-import { stringifyExactly } from '../api/body.ts';
+import { stringifyExactly } from '../api/exact.ts';
 import { messageOf, OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';

@@ -1,5 +1,6 @@
 /** Prints responses of the server: unchanged under `--json`, else as a table or line by line. */
-import { type ApiRecord, recordIn, parseExactly, stringifyExactly } from '../api/body.ts';
+import { type ApiRecord, recordIn } from '../api/body.ts';
+import { parseExactly, stringifyExactly } from '../api/exact.ts';
 import type { Page } from '../api/body.ts';
 import type { Response } from '../api/errors.ts';
 import type { CliContext } from './context.ts';

@@ -1,8 +1,9 @@
 /** The process that copies one file. Gets the names on its standard input: as arguments, they could be taken for options. */
-import { copyFileSync, readFileSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
+import { json } from 'node:stream/consumers';
 
 try {
-  const { source, target } = JSON.parse(readFileSync(0, 'utf8')) as {
+  const { source, target } = (await json(process.stdin)) as {
     readonly source: string;
     readonly target: string;
   };

@@ -1,6 +1,7 @@
 /** A page as the engine takes it, made from the bytes of a response: the records on it, and the rows made of some of them. */
 import { hash } from 'node:crypto';
-import { type ListPage, type Page, pageOf, parseExactly, UnreadableResponse } from '../api/body.ts';
+import { type ListPage, type Page, pageOf, UnreadableResponse } from '../api/body.ts';
+import { parseExactly } from '../api/exact.ts';
 import { whenOf } from '../api/headers.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts } from '../api/narrow.ts';

@@ -143,7 +143,7 @@ export function readDotenv(folder: string) {
     if (problem !== undefined) return { ...none, problems: [problem] };
     const text = file.bytes.toString('utf8').replace(/^\uFEFF/, '');
     // Node ends a value at a #, so a password with one would be cut without a word.
-    const cut = text.matchAll(/^\s*(?:export\s+)?(ADMIN_MIRROR_\w+)\s*=\s*[^\s"'`#][^\n#]*(?<!\s)#/gm);
+    const cut = text.matchAll(/^[ \t]*(?:export[ \t]+)?(ADMIN_MIRROR_\w+)[ \t]*=[ \t]*[^\s"'`#][^\n#]*(?<!\s)#/gm);
     const warnings = [...cut].map(
       ([, name]) => `.env: what follows the # was left out of ${name}. Put the value in quotes.`,
     );

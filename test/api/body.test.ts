@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { parseExactly, problemsIn, recordIn, stringifyExactly } from '../../src/api/body.ts';
+import { problemsIn, recordIn } from '../../src/api/body.ts';
+import { parseExactly, stringifyExactly } from '../../src/api/exact.ts';
 
 describe('a number', () => {
   test('beyond double precision is kept exactly, and others stay numbers', () => {

@@ -150,7 +150,7 @@ describe('changes', () => {
   test.each([
     [['--id', '5'], 'users, packages, emails, coupons'],
     [['users', '--id', 'five'], 'An id is a whole number'],
-    [['user'], 'Did you mean "users"'],
+    [['user'], 'Allowed choices are users, packages, emails, coupons'],
     [['--since', 'yesterday'], 'a day such as 2026-03-11'],
     [['--since', '1d', '--until', '2d'], 'is after --until'],
   ])('refuses %o', async (args, words) => {

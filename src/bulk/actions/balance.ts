@@ -1,6 +1,6 @@
 /** `balance`: adds to, removes from or sets the balances of users. */
 import { Big } from 'big.js';
-import { exactNumber } from '../../api/body.ts';
+import { exactNumber } from '../../api/exact.ts';
 import { balanceChangeTypes } from '../../model/operations.ts';
 import type { Action, KnownUser, Preview, Target } from '../action.ts';
 import { moneyOf, moneyText } from '../../model/money.ts';

@@ -1,5 +1,6 @@
 /** Reads one user with one kind of related records, as far as the server shows them. Most actions look at a write this way. */
-import { stringifyExactly, recordIn, type ApiRecord } from '../../api/body.ts';
+import { recordIn, type ApiRecord } from '../../api/body.ts';
+import { stringifyExactly } from '../../api/exact.ts';
 import { NotFound } from '../../api/errors.ts';
 import { IncompleteError, OperatorError } from '../../model/errors.ts';
 import { valueKey } from '../../model/identity.ts';

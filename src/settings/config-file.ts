@@ -68,6 +68,20 @@ function readText(text: string, name: string): ConfigFile {
   const problems: UsageError[] = [];
   const profiles: FileProfile[] = [];
 
+  /** Returns the value without YAML's own objects. */
+  function plainOf(node: unknown): unknown {
+    if (isScalar(node)) return node.value;
+    const plain: unknown = (node as Node | null)?.toJS(document);
+    try {
+      // It refuses what no later code could walk through.
+      JSON.stringify(plain);
+      return plain;
+    } catch {
+      problems.push(new UsageError(`${placeOf(node)}: it refers to something that contains it`));
+      return undefined;
+    }
+  }
+
   function pairsOf(node: unknown, what: string) {
     if (isEmpty(node)) return [];
     if (!isMap(node)) {
@@ -94,7 +108,7 @@ function readText(text: string, name: string): ConfigFile {
         else if (key === 'bulk.approval') approval.push(...readPolicies(value));
         else if (key === 'profiles' && profile === undefined) readProfiles(value);
         else if (known !== undefined) {
-          const plain: unknown = isScalar(value) ? value.value : (value as Node | null)?.toJS(document);
+          const plain = plainOf(value);
           // `name:` with nothing after it is the same as leaving it out.
           if (plain === null || plain === undefined) continue;
           const isSecret = known !== key;
@@ -147,7 +161,7 @@ function readText(text: string, name: string): ConfigFile {
   function entriesOf(map: YAMLMap): Map<string, Placed> {
     const entries = new Map<string, Placed>();
     for (const { key, value } of map.items) {
-      const plain: unknown = (value as Node | null)?.toJS(document);
+      const plain = plainOf(value);
       // `timezone:` with nothing after it is the same as leaving it out.
       if (plain === null || plain === undefined) continue;
       entries.set(isScalar(key) ? String(key.value) : String(key), { value: plain, origin: placeOf(key) });

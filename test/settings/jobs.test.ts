@@ -162,3 +162,13 @@ test('the jobs of the example file and of docs/worker.md are accepted', () => {
   const [, shown = ''] = /```text\n(jobs:[^]*?)```/.exec(textOf('docs/worker.md')) ?? [];
   expect(read(shown).jobs.map(({ name }) => name)).toEqual(['sync', 'users']);
 });
+
+test.each(['jobs: [&a {name: x, run: *a}]', 'history: {ignore: &a [*a]}'])(
+  'refuses a file that contains itself: %s',
+  (text) => {
+    const { problems } = parseConfigFile(text, 'config.yaml');
+    expect(problems.map(({ message }) => message).join()).toMatch(
+      /^config\.yaml:1: it refers to something that contains it/,
+    );
+  },
+);

@@ -40,7 +40,7 @@ export function isHtml({ body, headers }: Given): boolean {
 
 /**
  * Parses the body of a response that should have one. Throws an UnreadableResponse if it is empty, a web page, cut off, not
- * JSON, or a refusal under a status of success.
+ * JSON, nested too deeply, or a refusal under a status of success.
  */
 export function bodyOf(response: Given): unknown {
   if (response.body === '') throw new UnreadableResponse('the response is empty');
@@ -48,13 +48,37 @@ export function bodyOf(response: Given): unknown {
   let body: unknown;
   try {
     body = parseExactly(response.body);
-  } catch {
+  } catch (error) {
+    // The parser's call stack overflowed.
+    if (error instanceof RangeError) throw tooDeep();
     // The parser's own message quotes the body, which may hold anything.
     throw new UnreadableResponse('the response is not whole, or not JSON');
   }
+  if (isTooDeep(body)) throw tooDeep();
   if (isRecord(body) && body['success'] === false)
     throw new UnreadableResponse('the server reports a failure', 'refused', problemsIn(body));
   return body;
+}
+
+function tooDeep(): UnreadableResponse {
+  return new UnreadableResponse('the response is nested more than 1,000 levels deep');
+}
+
+/** SQLite reads JSON of at most a thousand levels; `JSON.stringify` overflows its stack at some thousands. */
+const maxLevels = 1_000;
+
+/** Whether arrays and objects are nested too deeply to be stored. Takes a tenth of the time of parsing a page. */
+function isTooDeep(parsed: unknown, levels = maxLevels): boolean {
+  if (typeof parsed !== 'object' || parsed === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(parsed)) return parsed.some((each) => isTooDeep(each, levels - 1));
+  // Not Object.values: making the list would take twice as long as looking at the values.
+  const record = parsed as Readonly<Record<string, unknown>>;
+  for (const name in record) {
+    const value = record[name];
+    if (typeof value === 'object' && isTooDeep(value, levels - 1)) return true;
+  }
+  return false;
 }
 
 function textsIn(value: unknown): string[] {

@@ -361,11 +361,9 @@ class Publishing {
   }
 }
 
-/** Reads the address in the mirror's record of its server. */
+/** Reads the mirror's record of its server's address. */
 function addressIn(record: string | null | undefined): string | undefined {
-  return record === null || record === undefined
-    ? undefined
-    : (JSON.parse(record) as { readonly address?: string }).address;
+  return record === null || record === undefined ? undefined : (JSON.parse(record) as string);
 }
 
 /** Returns the statement that inserts the rows of another table with the same columns, or replaces those with the same key. */

@@ -19,7 +19,6 @@ async function publishable() {
     `publish:
   url: ${database.url}
   password_file: password
-  reader: ${database.name}_reader
 jobs:
   - name: sync
     run: sync

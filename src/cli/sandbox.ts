@@ -69,7 +69,9 @@ function printSwitches(context: CliContext): void {
 }
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
-  const { switches: _, behaviour, controlKeyFile, ...options } = flags;
+  // Named one by one: the flags of every command are among them.
+  const { port, key, users, packages, emails, coupons, seed, file, chaos, now, behaviour, controlKeyFile } = flags;
+  const options = { port, key, users, packages, emails, coupons, seed, file, chaos, now };
   const controlKey = randomBytes(16).toString('hex');
   const set = readBehaviour(behaviour ?? {});
   if (flags.users >= 100_000) printNote(context, `generating ${grouped(flags.users)} users …`);

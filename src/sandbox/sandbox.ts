@@ -22,15 +22,15 @@ export type { LoggedRequest } from './host.ts';
 
 export interface SandboxOptions extends Partial<Omit<SeedPlan, 'now'>> {
   /** The database file; by default the data is in memory. If the file already has data, the numbers of records are ignored. */
-  readonly file?: string;
+  readonly file?: string | undefined;
   /** 0, the default, takes any free port. */
   readonly port?: number;
   /** The key that clients must send; made from the seed by default. */
-  readonly key?: string;
+  readonly key?: string | undefined;
   /** The key of the control routes, at least 128 random bits. Without it there are no control routes. */
   readonly controlKey?: string;
   /** The time at the start, ms since 1970, from which the clock runs on; or a clock. This machine's clock by default. */
-  readonly now?: number | (() => number);
+  readonly now?: number | (() => number) | undefined;
   readonly chaos?: Chaos;
   /** Switches on top of the preset. */
   readonly behaviour?: Partial<Behaviour>;

@@ -38,6 +38,8 @@ describe('the sandbox command', () => {
       '--behaviour',
       'maintenance=off',
       '--json',
+      // A flag of every command, which is none of the sandbox's own.
+      '--quiet',
     );
     const ready = JSON.parse(line) as { url: string; key: string; control_key: string; pid: number };
     expect(ready).toEqual({

@@ -23,6 +23,11 @@ const settledMs = 3 * dayMs;
 /** A day on which no record was created. */
 export const farDay = '2099-01-01' as Day;
 
+/** The error if totals count records on days that have none. @param records how many on the far day */
+export function wrongTotals(records: number): IncompleteError {
+  return new IncompleteError(`the server counts ${counted(records, 'record')} on ${farDay}, so its totals are wrong`);
+}
+
 interface MeasuredList {
   readonly client: Pick<Client, 'list'> & Partial<Pick<Client, 'maxBodyBytes'>>;
   readonly resource: ResourceName;
@@ -160,9 +165,7 @@ async function boundsOf(list: RangedList, known: KnownDay, dates: DateFormat): P
     if (page.total >= total) {
       const far = await requestRange(list, farDay, addDays(farDay, 1), dates);
       if (far !== undefined && far.total > 0 && far.records.length === 0) {
-        throw new IncompleteError(
-          `the server counts ${counted(far.total, 'record')} on ${farDay} and shows none, so its totals are wrong`,
-        );
+        throw wrongTotals(far.total);
       }
       if (far?.total !== 0) return undefined;
     }

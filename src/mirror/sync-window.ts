@@ -9,7 +9,7 @@ import { addDays, type Day } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import { ContradictionError, isHopeless, noteForeign } from './failures.ts';
 import { doubtOf, type Verdict, type Walk } from './judge.ts';
-import { farDay } from './measure.ts';
+import { farDay, wrongTotals } from './measure.ts';
 import type { Profile } from './profile.ts';
 import { recordListSurplus } from './prove.ts';
 import { TooLarge } from './read.ts';
@@ -306,6 +306,6 @@ export class WindowVisitor {
     this.#phantoms ??= this.total({ from: farDay, to: addDays(farDay, 1) });
     const phantoms = await this.#phantoms;
     if (phantoms === 0) return;
-    throw new IncompleteError(`the server counts ${counted(phantoms, 'record')} on ${farDay}, so its totals are wrong`);
+    throw wrongTotals(phantoms);
   }
 }

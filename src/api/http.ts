@@ -159,7 +159,8 @@ class Scrubber {
   read({ content, headers, ...rest }: Received): HttpResponse {
     const digest = hash('sha1', content, 'base64');
     let text: string | undefined;
-    const isClean = () => this.#isClean(content);
+    let clean: boolean | undefined;
+    const isClean = () => (clean ??= this.#isClean(content));
     const decoded = () => (isClean() ? utf8.decode(content) : this.#scrub(utf8.decode(content)));
     return {
       ...rest,

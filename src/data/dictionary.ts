@@ -83,7 +83,9 @@ mirror_pages | The pages of each window as they were last read: a page that come
   owned INTEGER | how many of them are the window's own
   last_created_at TEXT? | creation time of the last record on the page
   records TEXT? | a hash of each record, so that only those that changed are read; null: they could not be told apart
-  rows_sum INTEGER? | checksum of the window’s rows on the page; null: they are compared again
+mirror_touched | Days on which another program changed or removed a row: the next sync compares their windows row by row. | SELECT resource, count(*) AS days FROM mirror_touched GROUP BY resource
+  resource TEXT | users, packages, emails or coupons
+  day TEXT | the day of creation of a row that was changed; 0000-01-01: of one without a usable time
 mirror_history | How far back the history of each resource reaches. | SELECT resource, begins_at FROM mirror_history
   resource TEXT | users, packages, emails or coupons
   begins_at TEXT | every state since then is known: since the first sync, or as far back as history.keep reaches

@@ -82,10 +82,10 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   if (changed !== undefined) return changed;
   const served = asServed(response, task);
   if (served !== undefined) return served;
-  const { records, text, ...page } = pageOf(response, task.page, resource);
+  const { records, text: _text, ...page } = pageOf(response, task.page, resource);
   const createdAt = records.map((record) => record['created_at']);
   const ids = records.map((record) => recordKey(record) ?? null);
-  const hashes = task.hashesRecords === true ? hashesOf(text, ids) : undefined;
+  const hashes = task.hashesRecords === true ? hashesOf(response.cleanBytes(), ids) : undefined;
   return {
     ...page,
     hash: digest,
@@ -243,7 +243,7 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
   } = pageOf({ body: envelope, headers, milliseconds }, task.page, resource);
   const none = { unusable: 0, keptOut: [], related: [] };
   const rows = { json, ids, drifts, isServed: true, ...none } as const;
-  const hashes = task.hashesRecords === true ? hashesOf(response.body, ids) : undefined;
+  const hashes = task.hashesRecords === true ? hashesOf(json, ids) : undefined;
   return {
     ...page,
     hash: response.digest,
@@ -254,37 +254,40 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
   };
 }
 
-const listStart = '"data":[{"id":';
-const nextRecord = '},{"id":';
+const listStart = Buffer.from('"data":[{"id":');
+const nextRecord = Buffer.from('},{"id":');
 
-/** Cuts a list into the texts of its records, from after `{"id":` to before `}`, and what is around them; undefined if it cannot. */
-function cutList(text: string): { readonly texts: readonly string[]; readonly envelope: string } | undefined {
-  const start = text.indexOf(listStart);
-  if (start === -1 || text.indexOf('"data"') !== start) return undefined;
-  const texts: string[] = [];
+/**
+ * Cuts a list into the bytes of its records, from after `{"id":` to before `}`, and the text around them; undefined if it cannot.
+ * Bytes, since making texts of them would take as long as hashing them.
+ */
+function cutList(body: Buffer): { readonly records: readonly Buffer[]; readonly envelope: string } | undefined {
+  const start = body.indexOf(listStart);
+  if (start === -1 || body.indexOf('"data"') !== start) return undefined;
+  const records: Buffer[] = [];
   let from = start + listStart.length;
-  for (let next = text.indexOf(nextRecord, from); next !== -1; next = text.indexOf(nextRecord, from)) {
-    texts.push(text.slice(from, next));
+  for (let next = body.indexOf(nextRecord, from); next !== -1; next = body.indexOf(nextRecord, from)) {
+    records.push(body.subarray(from, next));
     from = next + nextRecord.length;
   }
-  const end = endOfRecord(text, from);
+  const end = endOfRecord(body, from);
   if (end === undefined) return undefined;
-  texts.push(text.slice(from, end));
-  return { texts, envelope: `${text.slice(0, start)}"data":[${text.slice(end + 1)}` };
+  records.push(body.subarray(from, end));
+  return { records, envelope: `${body.toString('utf8', 0, start)}"data":[${body.toString('utf8', end + 1)}` };
 }
 
-/** Returns where the record ends whose text begins there, after its first brace; undefined if it does not. */
-function endOfRecord(text: string, from: number): number | undefined {
+const [quote, backslash, opening, closing] = Buffer.from('"\\{}');
+
+/** Returns where the record ends that begins there, after its first brace; undefined if it does not. */
+function endOfRecord(body: Buffer, from: number): number | undefined {
   let depth = 1;
   let isText = false;
-  for (let at = from; at < text.length; at += 1) {
-    const character = text[at];
-    if (isText) {
-      if (character === '\\') at += 1;
-      else if (character === '"') isText = false;
-    } else if (character === '"') isText = true;
-    else if (character === '{') depth += 1;
-    else if (character === '}' && (depth -= 1) === 0) return at;
+  for (let at = from; at < body.length; at += 1) {
+    const byte = body[at];
+    if (byte === quote) isText = !isText;
+    else if (isText) at += Number(byte === backslash);
+    else if (byte === opening) depth += 1;
+    else if (byte === closing && (depth -= 1) === 0) return at;
   }
   return undefined;
 }
@@ -292,15 +295,16 @@ function endOfRecord(text: string, from: number): number | undefined {
 /** Ten characters of base64 are 60 bits. */
 const hashLength = 10;
 
-function hashOf(text: string): string {
-  return hash('sha1', text, 'base64').slice(0, hashLength);
+function hashOf(record: Buffer): string {
+  return hash('sha1', record, 'base64').slice(0, hashLength);
 }
 
-/** Returns the hashes of the records, one after the other; undefined if their texts cannot be told apart. */
-function hashesOf(text: string, ids: readonly (RecordKey | null)[]): string | undefined {
-  const texts = cutList(text)?.texts;
-  const isAligned = texts?.length === ids.length && texts.every((each, at) => each.startsWith(`${String(ids[at])},`));
-  return isAligned ? texts.map(hashOf).join('') : undefined;
+/** Returns the hashes of the records, one after the other; undefined if they cannot be told apart. */
+function hashesOf(body: Buffer | undefined, ids: readonly (RecordKey | null)[]): string | undefined {
+  const records = body === undefined ? undefined : cutList(body)?.records;
+  const isAligned =
+    records?.length === ids.length && records.every((each, at) => each.indexOf(`${String(ids[at])},`) === 0);
+  return isAligned ? records.map(hashOf).join('') : undefined;
 }
 
 /**
@@ -310,7 +314,8 @@ function hashesOf(text: string, ids: readonly (RecordKey | null)[]): string | un
 function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage): ReadPage | undefined {
   const knownHashes = known.records ?? '';
   const isWhole = known.owned === known.ids.length && known.ids.length * hashLength === knownHashes.length;
-  const list = isWhole ? cutList(response.body) : undefined;
+  const body = isWhole ? response.cleanBytes() : undefined;
+  const list = body === undefined ? undefined : cutList(body);
   if (list === undefined || !takesWhole(task)) return undefined;
   const before = new Map<string, RecordKey>();
   for (const [at, id] of known.ids.entries()) before.set(knownHashes.slice(at * hashLength, (at + 1) * hashLength), id);
@@ -318,8 +323,8 @@ function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage
   const createdAt: unknown[] = [];
   const changed: ServedRecord[] = [];
   const unchanged = new Set<RecordKey>();
-  const hashes = list.texts.map(hashOf);
-  for (const [at, text] of list.texts.entries()) {
+  const hashes = list.records.map(hashOf);
+  for (const [at, bytes] of list.records.entries()) {
     const id = before.get(hashes[at] ?? '');
     // The last record is always read: its creation time is where the list ends.
     if (id !== undefined && at < hashes.length - 1 && !unchanged.has(id)) {
@@ -327,7 +332,7 @@ function changesOf(response: HttpResponse, task: PageTask, known: RememberedPage
       ids.push(id);
       createdAt.push(null);
     } else {
-      const record = parsedRecord(`{"id":${text}}`);
+      const record = parsedRecord(`{"id":${bytes.toString()}}`);
       const key = record === undefined ? undefined : recordKey(record);
       if (record === undefined || key === undefined || !task.isMeant(record['created_at'])) return undefined;
       ids.push(key);

@@ -248,7 +248,7 @@ function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, maxRec
 }
 
 interface PlanPorts {
-  readonly store: Pick<MirrorStore, 'windows' | 'isAltered'>;
+  readonly store: Pick<MirrorStore, 'windows' | 'isTouched'>;
   readonly resource: ResourceName;
   readonly options: SyncOptions;
   readonly profile: Profile;
@@ -261,7 +261,7 @@ export function plannedSteps(
 ): Step[] {
   return choose({
     windows: store.windows(resource),
-    isAltered: (window) => store.isAltered(window),
+    isTouched: (window) => store.isTouched(window),
     seal,
     mode: options.mode,
     whole: wholeResources.has(resource),

@@ -201,7 +201,7 @@ export class WindowVisitor {
   #conclude(window: Window, writer: WalkWriter, walk: Walk, verdict: Verdict): void {
     const { store, run, resource, source, progress } = this.#ports;
     const days = `${window.from}..${window.to}`;
-    if (writer.isAltered()) {
+    if (writer.isTouched) {
       const detail = `rows of ${days} are not as they were read; they are compared with the server`;
       progress({ kind: 'notice', resource, text: detail });
       store.recordEvent(run, { resource, kind: 'rows_altered', subject: `${days} ${run}`, detail });

@@ -32,19 +32,13 @@ export async function walkWindow(
   const read = async (page: number, paginate: number, isBehind: boolean): Promise<MirrorPage> => {
     const request = { page, paginate, range };
     const known = writer.knownAt(request);
-    const wanted = { known, isMeant, keptOut: store.keptOut(resource), isBehind, hashesRecords: writer.remembers };
+    const wanted = { known, isMeant, keptOut: store.keptOut(resource), isBehind, hashesRecords: writer.hashesRecords };
     const shown = await source.page(resource, request, profile, signal, wanted);
     allowance.setPageSize(resource, source.readablePage(resource));
     return writer.recognise(request, shown);
   };
-  const take = async (shown: MirrorPage, paginate: number, walk: Walk): Promise<void> => {
-    let page = shown;
-    const place = { page: page.page, paginate, range };
-    if (!writer.write(place, page)) {
-      // Rows are not as they were read: from here on the window is compared row by row.
-      page = await read(page.page, paginate, false);
-      writer.write(place, page);
-    }
+  const take = async (page: MirrorPage, paginate: number, walk: Walk): Promise<void> => {
+    writer.write({ page: page.page, paginate, range }, page);
     walk.add(page, clock.now());
     allowance.noteSeen(resource, window, walk.ids.size);
     progress({ kind: 'page', resource, records: entriesOn(page).length });
@@ -86,18 +80,18 @@ export class WalkWriter {
   readonly #store: MirrorStore;
   readonly #run: string;
   readonly #window: Window;
-  readonly #comparesRows: boolean;
-  /** The pages of the window's last walk, by their places. */
+  /** The pages of the window's last walk, by their places; none if their rows must be compared. */
   readonly #known: ReadonlyMap<string, RememberedPage>;
   readonly #pages = new Map<string, RememberedPage>();
   /** Ids on pages of this walk that had changed: their rows may no longer be as a known page left them. */
   readonly #changed = new Set<RecordKey>();
-  /** Whether the walk remembers its pages. The first one does not, since that would make it slower. */
-  readonly remembers: boolean;
+  /** Whether another program has changed rows of the window since the last walk. */
+  readonly isTouched: boolean;
+  /** Whether pages are remembered with a hash of each record. The first walk does without, since that would make it slower. */
+  readonly hashesRecords: boolean;
   #held: MirrorPage[] = [];
   /** Pages that came again unchanged, to be counted. */
   #same: RememberedPage[] = [];
-  #altered = false;
   #readTwice = false;
   #paginate: number | undefined;
 
@@ -106,32 +100,17 @@ export class WalkWriter {
     this.#store = store;
     this.#run = run;
     this.#window = window;
-    this.#comparesRows = comparesRows;
-    this.remembers = window.state === 'settled';
-    const known = this.remembers ? store.rememberedPages(window) : [];
-    this.#known = new Map(known.map((page) => [page.key, page]));
-    // A comparison has marked the window, or another program has touched a row that is on none of its pages.
-    this.#altered = known.some(({ key }) => key === '');
-    store.beginWalk(run, window);
-  }
-
-  /** Whether rows of the window were not as they were read. */
-  isAltered(): boolean {
-    return this.#altered;
+    this.hashesRecords = window.state === 'settled';
+    const known = this.hashesRecords ? store.rememberedPages(window) : [];
+    this.isTouched = store.beginWalk(run, window);
+    this.#known = new Map(comparesRows || this.isTouched ? [] : known.map((page) => [page.key, page]));
   }
 
   /** The page that the last walk met at this place; null if there is none, or if its rows must be compared. */
   knownAt(place: PagePlace): RememberedPage | null {
-    return this.#comparesRows || this.#altered ? null : (this.#untouched(place) ?? null);
-  }
-
-  #untouched(place: PagePlace): RememberedPage | undefined {
     const known = this.#known.get(keyOf(place));
-    return known === undefined || this.#isTouched(known) ? undefined : known;
-  }
-
-  #isTouched({ ids }: RememberedPage): boolean {
-    return this.#changed.size > 0 && ids.some((id) => this.#changed.has(id));
+    const isOther = (id: RecordKey) => this.#changed.has(id);
+    return known === undefined || (this.#changed.size > 0 && known.ids.some(isOther)) ? null : known;
   }
 
   /** Marks the page as recalled if it has the same bytes as in the last walk. */
@@ -140,61 +119,31 @@ export class WalkWriter {
     return known === null || page.parts !== undefined || page.hash !== known.hash ? page : { ...page, recalled: known };
   }
 
-  /**
-   * Writes a page, at once or with the next ones. Returns false if rows of it were altered: it must be read again, and compared.
-   */
-  write(place: PagePlace, page: MirrorPage): boolean {
-    if (page.parts === undefined && !this.remembers) {
-      this.#held.push(page);
-      if (this.#held.length >= pagesPerCommit) this.#writeHeld();
-      return true;
-    }
-    this.#writeHeld();
-    if (page.recalled === undefined && page.unchanged === undefined) {
-      this.#writeWhole(place, page);
-      return true;
-    }
-    const known = this.knownAt(place);
-    const isWritten = known !== null && this.#writeKnown(place, page, known);
-    this.#altered ||= !isWritten;
-    return isWritten;
-  }
-
-  #writeKnown(place: PagePlace, page: MirrorPage, known: RememberedPage): boolean {
-    if (page.recalled !== undefined) {
-      // Outside of the transaction: what is changed by hand later no longer fits the checksum, which stays.
-      if (!this.#store.fitsRows(this.#window, known)) return false;
-      this.#same.push(known);
+  /** Writes a page with the next ones. */
+  write(place: PagePlace, page: MirrorPage): void {
+    const { recalled, rows, unchanged } = page;
+    if (recalled !== undefined) {
+      this.#same.push(recalled);
       if (this.#same.length >= pagesPerCommit) this.#countSame();
-      this.#note(place, page, known.owned, known.rowsSum);
-      return true;
+      return this.#remember(place, page, recalled.owned);
     }
-    const { rows } = page;
-    const ids = idsOn(page);
-    const toWrite = { rows, received: ids.length, known, unchanged: page.unchanged?.size ?? 0, ids };
-    const [written] = this.#store.recordPages(this.#run, this.#window, [toWrite]);
-    if (written === undefined || written === null) return false;
-    for (const id of rows.ids) this.#changed.add(id);
-    this.#note(place, page, ids.length, written.rowsSum);
-    return true;
-  }
-
-  #writeWhole(place: PagePlace, page: MirrorPage): void {
-    const parts = page.parts ?? [page];
-    const ids = this.remembers && page.parts === undefined ? { ids: idsOn(page) } : {};
-    const pages = parts.map((part) => ({ rows: part.rows, received: entriesOn(part).length, ...ids }));
-    const written = this.#store.recordPages(this.#run, this.#window, pages);
-    const isAsRead = written.every((each) => each !== null && each.inserted + each.updated === 0);
-    if (page.parts === undefined && this.#untouched(place)?.hash === page.hash && !isAsRead) this.#altered = true;
-    const owned = pages.reduce((sum, { rows }) => sum + rows.ids.length + rows.unusable + rows.keptOut.length, 0);
-    if (this.#known.size > 0 && !isAsRead) for (const id of idsOn(page)) this.#changed.add(id);
-    this.#note(place, page, owned, written[0]?.rowsSum ?? null);
+    // A page that is read again must be written after its earlier state.
+    if (place.paginate !== this.#paginate || place.page >= (this.#held.at(-1)?.page ?? Infinity)) this.#writeHeld();
+    this.#held.push(page);
+    if (this.#held.length >= pagesPerCommit) this.#writeHeld();
+    const changed = unchanged === undefined ? idsOn(page) : rows.ids;
+    if (this.#known.size > 0) for (const id of changed) this.#changed.add(id);
+    const written = (page.parts ?? [page]).map((part) => part.rows);
+    const owned = written.reduce((sum, each) => sum + each.ids.length + each.unusable + each.keptOut.length, 0);
+    this.#remember(place, page, owned + (unchanged?.size ?? 0));
   }
 
   #writeHeld(): void {
     const held = this.#held.splice(0).toReversed();
     if (held.length === 0) return;
-    const pages = held.map((page) => ({ rows: page.rows, received: entriesOn(page).length }));
+    const pages = held
+      .flatMap((page): readonly MirrorPage[] => page.parts ?? [page])
+      .map((page) => ({ rows: page.rows, received: entriesOn(page).length, unchanged: page.unchanged?.size ?? 0 }));
     this.#store.recordPages(this.#run, this.#window, pages);
   }
 
@@ -209,7 +158,7 @@ export class WalkWriter {
     if (same.length > 0) this.#store.recordSamePages(this.#run, this.#window.resource, same);
   }
 
-  #note(place: PagePlace, page: MirrorPage, owned: number, rowsSum: number | null): void {
+  #remember(place: PagePlace, page: MirrorPage, owned: number): void {
     const key = keyOf(place);
     this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? place.paginate) !== place.paginate;
     this.#paginate = place.paginate;
@@ -217,18 +166,7 @@ export class WalkWriter {
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
     const records = recalled?.records ?? hashes ?? null;
-    this.#pages.set(key, {
-      key,
-      hash,
-      total,
-      lastPage,
-      perPage,
-      ids: idsOn(page),
-      owned,
-      lastCreatedAt,
-      records,
-      rowsSum,
-    });
+    this.#pages.set(key, { key, hash, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt, records });
   }
 
   settle(end: Pick<Window, 'serverTotal' | 'freshAsOf' | 'surplus'>): void {
@@ -238,7 +176,7 @@ export class WalkWriter {
 
   /** What to remember of a settled walk: nothing if a page was read twice, since its rows may come from either reading. */
   #toRemember(): readonly RememberedPage[] | 'as they are' {
-    if (this.#readTwice || !this.remembers) return [];
+    if (this.#readTwice) return [];
     const pages = [...this.#pages.values()];
     const isKnown = ({ key, hash }: RememberedPage) => this.#known.get(key)?.hash === hash;
     const isAsBefore = this.#changed.size === 0 && pages.length === this.#known.size && pages.every(isKnown);

@@ -172,8 +172,8 @@ export type Mode = 'default' | 'quick' | 'full';
 
 export interface Choice {
   readonly windows: readonly Window[];
-  /** Whether rows of the window are not as they were read. Not called for windows that are read anyway. */
-  readonly isAltered: (window: Window) => boolean;
+  /** Whether another program has changed rows of the window since it was read. */
+  readonly isTouched: (window: Window) => boolean;
   /** The first day that may still gain records. */
   readonly seal: Day;
   readonly mode: Mode;
@@ -231,7 +231,7 @@ export function choose(choice: Choice): Step[] {
   for (const window of rest.sort((a, b) => (a.freshAsOf ?? '').localeCompare(b.freshAsOf ?? ''))) {
     budget -= requestsFor(window, pageSize);
     if (budget >= 0) due.push({ window, reason: 'least recently read' });
-    else if (choice.isAltered(window)) due.push({ window, reason: 'rows are not as they were read' });
+    else if (choice.isTouched(window)) due.push({ window, reason: 'rows are not as they were read' });
   }
   return due;
 }

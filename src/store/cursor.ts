@@ -10,6 +10,7 @@ import {
   type ResourceName,
   resourceNames,
 } from '../model/resources.ts';
+import { eraEnd, eraStart, outsideStart } from '../model/era.ts';
 import { dayMs, later, type Timestamp } from '../model/time.ts';
 import { historyTableOf, quoteName } from './schema.ts';
 import { UsageError } from '../model/errors.ts';
@@ -44,6 +45,13 @@ export function numberedTables(database: Database): readonly NumberedTable[] {
   ];
 }
 
+/** Notes, in a trigger, the day of a row that something else than a sync has changed: its window is compared row by row. */
+function touch(resource: ResourceName, row: 'OLD' | 'NEW'): string {
+  const at = `${row}."created_at"`;
+  const day = `iif(typeof(${at}) = 'text' AND ${at} >= '${eraStart}' AND ${at} < '${eraEnd}', substr(${at}, 1, 10), '${outsideStart}')`;
+  return `INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('${resource}', ${day});`;
+}
+
 const bump = 'UPDATE mirror_cursor SET seq = seq + 1';
 const bumped = '(SELECT seq FROM mirror_cursor)';
 
@@ -58,6 +66,8 @@ export function numberingSql({ name, key }: NumberedTable): string[] {
   const kept = isHistory
     ? `WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = '${name.replace(/_history$/, '')}'), '') `
     : '';
+  const touched = (...rows: readonly ('OLD' | 'NEW')[]): string =>
+    isResourceName(name) ? rows.map((row) => `${touch(name, row)} `).join('') : '';
   const inserted = `CREATE TRIGGER ${quoteName(`${name}_numbered`)} AFTER INSERT ON ${table} WHEN NEW."_seq" = 0
 BEGIN ${bump}; ${number}; END`;
   return [
@@ -65,9 +75,9 @@ BEGIN ${bump}; ${number}; END`;
     // A trigger in the file would cost a first sync 3 % of its processor time for nothing: the sync numbers its rows itself.
     ...(isResourceName(name) ? [] : [inserted]),
     `CREATE TRIGGER ${quoteName(`${name}_renumbered`)} AFTER UPDATE ON ${table} WHEN NEW."_seq" = OLD."_seq"
-BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; END`,
+BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; ${touched('OLD', 'NEW')}END`,
     `CREATE TRIGGER ${quoteName(`${name}_buried`)} BEFORE DELETE ON ${table} ${kept}
-BEGIN ${bump}; ${bury}; END`,
+BEGIN ${bump}; ${bury}; ${touched('OLD')}END`,
   ];
 }
 

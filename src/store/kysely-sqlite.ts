@@ -167,9 +167,8 @@ export interface Tables {
     owned: number;
     last_created_at: string | null;
     records: string | null;
-    /** The checksum of the window's rows on the page; null if they must be compared again. */
-    rows_sum: number | null;
   };
+  mirror_touched: { resource: string; day: string };
   mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };
   mirror_history: { resource: string; begins_at: string };
   mirror_events: {

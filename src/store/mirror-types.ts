@@ -41,8 +41,6 @@ export interface RememberedPage {
   readonly lastCreatedAt: string | null;
   /** A hash of each record, one after the other; null if they could not be told apart. */
   readonly records: string | null;
-  /** The checksum of its rows as the last walk left them; null if it must be computed from the current rows. */
-  readonly rowsSum: number | null;
 }
 
 export type RunStatus = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted' | 'killed';

@@ -137,9 +137,14 @@ const bookkeeping = [
   owned INTEGER NOT NULL,
   last_created_at TEXT,
   records TEXT,
-  rows_sum INTEGER,
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID`,
+  // Days on which a row was changed or removed by something else than a sync; src/store/cursor.ts has the triggers.
+  `CREATE TABLE mirror_touched (
+  resource TEXT NOT NULL,
+  day TEXT NOT NULL,
+  PRIMARY KEY (resource, day)
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_events (
   event INTEGER PRIMARY KEY,

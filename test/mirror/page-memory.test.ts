@@ -1,6 +1,7 @@
 // @module-tag full
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import type { Day } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
@@ -106,6 +107,25 @@ test('a page that is as in the last sync is written again if an earlier pass of 
   });
   expect(pages).toBeGreaterThan(4);
   expect(report.resources.users?.status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test('a first walk that has to begin again leaves the rows as its last pages show them', async () => {
+  const sandbox = await startSandbox({ users: 50 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  let pages = 0;
+  const onEvent = ({ kind }: SyncEvent) => {
+    pages += Number(kind === 'page');
+    // The first page is that of the open window, which is empty; the second is the last one of all others.
+    if (kind !== 'page' || pages !== 2) return;
+    const users = sandbox.control.dump('users');
+    const [oldest] = users.map((user) => String(user['created_at'])).sort();
+    sandbox.control.insert('users', { created_at: oldest });
+    for (const { id } of users) sandbox.control.update('users', Number(id), { first_name: 'Another' });
+  };
+  const { report } = await sync(sandbox, file, { ...shape, concurrency: 1, onEvent });
+  expect(report.status).toBe('complete');
+  expect(pages).toBeGreaterThan(6);
   expectMirrored(sandbox, file, ['users']);
 });
 

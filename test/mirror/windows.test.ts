@@ -253,7 +253,7 @@ describe('a run reads', () => {
   function chosen(choice: Partial<Choice>): (readonly [from: string, reason: string])[] {
     return choose({
       windows,
-      isAltered: () => false,
+      isTouched: () => false,
       seal: day('2026-11-19'),
       mode: 'default',
       whole: false,
@@ -305,11 +305,11 @@ describe('a run reads', () => {
   });
 
   test('a window with altered rows whatever the budget, unless it would be read anyway', () => {
-    const isAltered = ({ from }: Window) => from === '2026-02-01';
+    const isTouched = ({ from }: Window) => from === '2026-02-01';
     const altered = ['2026-02-01', 'rows are not as they were read'];
-    expect(chosen({ mode: 'quick', isAltered })).toEqual([...duties, altered]);
-    expect(chosen({ budget: 2, isAltered })).toEqual([...duties, old, altered]);
-    expect(chosen({ isAltered })).toContainEqual(['2026-02-01', 'least recently read']);
+    expect(chosen({ mode: 'quick', isTouched })).toEqual([...duties, altered]);
+    expect(chosen({ budget: 2, isTouched })).toEqual([...duties, old, altered]);
+    expect(chosen({ isTouched })).toContainEqual(['2026-02-01', 'least recently read']);
   });
 
   test('no window that was read whole at or after the given time', () => {

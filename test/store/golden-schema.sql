@@ -207,9 +207,14 @@ CREATE TABLE mirror_pages (
   owned INTEGER NOT NULL,
   last_created_at TEXT,
   records TEXT,
-  rows_sum INTEGER,
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_touched (
+  resource TEXT NOT NULL,
+  day TEXT NOT NULL,
+  PRIMARY KEY (resource, day)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE mirror_events (
@@ -343,34 +348,34 @@ CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq);
 CREATE INDEX "users_seq" ON "users" ("_seq");
 
 CREATE TRIGGER "users_renumbered" AFTER UPDATE ON "users" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('users', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('users', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE TRIGGER "users_buried" BEFORE DELETE ON "users" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('users', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE INDEX "packages_seq" ON "packages" ("_seq");
 
 CREATE TRIGGER "packages_renumbered" AFTER UPDATE ON "packages" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('packages', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('packages', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE TRIGGER "packages_buried" BEFORE DELETE ON "packages" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('packages', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE INDEX "emails_seq" ON "emails" ("_seq");
 
 CREATE TRIGGER "emails_renumbered" AFTER UPDATE ON "emails" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('emails', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('emails', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE TRIGGER "emails_buried" BEFORE DELETE ON "emails" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('emails', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE INDEX "coupons_seq" ON "coupons" ("_seq");
 
 CREATE TRIGGER "coupons_renumbered" AFTER UPDATE ON "coupons" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('coupons', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('coupons', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE TRIGGER "coupons_buried" BEFORE DELETE ON "coupons" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('coupons', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
 
 CREATE INDEX "users_history_seq" ON "users_history" ("_seq");
 

@@ -199,8 +199,8 @@ function refuseWriter(file: string, { clock }: Pick<RestorePorts, 'clock'>): voi
   if (owner !== undefined) throw new LockHeldError(`the mirror ${file} is being written: ${ownerWords(owner)}`);
 }
 
-/** Not published: locks, which belong to the file; and remembered pages, since the next walk reads them anew. */
-const ownOfTheFile = ['mirror_locks', 'mirror_pages', deletionTable.name];
+/** Not published: locks, which belong to the file; and remembered pages, with the days that were touched since: the next walk reads all anew. */
+const ownOfTheFile = ['mirror_locks', 'mirror_pages', 'mirror_touched', deletionTable.name];
 
 export function bookkeepingTables(mirror: Mirror): readonly string[] {
   const names = mirror.prepare<[], string>(

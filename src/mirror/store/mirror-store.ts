@@ -21,7 +21,7 @@ import { beginHistory, historyPruner, recordHistory, significantChange } from '.
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { knownRecordsIn, ownedRows } from './owned-rows.ts';
-import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
+import { pageForgetter, readPages, replacePages, touchedDays } from './page-memory.ts';
 import { pageUpsert } from './upsert.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import {
@@ -54,34 +54,9 @@ interface PageToWrite {
   readonly rows: PageRows;
   /** Records on the page. */
   readonly received: number;
-  /** The page as it came last, if only the records that are new since then are among `rows`; and how many are not. */
-  readonly known?: RememberedPage;
+  /** How many of them are known to be as they were, and not among `rows`. */
   readonly unchanged?: number;
-  /** The ids on the page, if its rows are to have a checksum. */
-  readonly ids?: readonly RecordKey[];
 }
-
-interface WrittenRows {
-  readonly inserted: number;
-  readonly updated: number;
-  readonly unchanged: number;
-  /** The checksum of the page's rows, if it was asked for. */
-  readonly rowsSum: number | null;
-}
-
-/** A remembered page that no rows fit: its window is compared row by row. */
-const unknownPage = {
-  key: '',
-  hash: '',
-  total: 0,
-  lastPage: 0,
-  perPage: 0,
-  ids: [],
-  owned: 0,
-  lastCreatedAt: null,
-  records: null,
-  rowsSum: null,
-};
 
 /** The mirror as the sync engine uses it. Every step is one transaction: when it returns, all of it is done. */
 export type MirrorStore = ReturnType<typeof mirrorStore>;
@@ -112,6 +87,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const pruneTombstones = deletionPruner(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
+  const touched = touchedDays(database, runner);
   const writers = new Map<ResourceName, ReturnType<typeof newWriter>>();
   // A drift that every record shows is one event. What this process has written need not be looked up in the table.
   const reported = new Set<string>();
@@ -127,7 +103,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       owned: ownedRows(database, name),
       knownRecords: knownRecordsIn(database, name),
       forgetPages,
-      sums: rowSums(database, name),
     };
   }
 
@@ -164,7 +139,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     return timeless(doing);
   }
 
-  function writePage(run: string, window: Window, { rows, received, unchanged = 0 }: PageToWrite) {
+  function writePage(run: string, window: Window, { rows, received, unchanged = 0 }: PageToWrite): void {
     const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
     suppressions.note(window.resource, rows.keptOut, now());
     for (const drift of rows.drifts) report(drift);
@@ -172,7 +147,6 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     relations.write(window.resource, rows.related, report);
     advanceWindow(runner, window);
     addCounts(runner, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
-    return counts;
   }
 
   return {
@@ -215,11 +189,16 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     /** Replaces all windows of the resource. */
     resetWindows: (resource: ResourceName, windows: readonly NewWindow[]): void =>
       step(() => resetWindows(runner, resource, windows)),
-    beginWalk: (run: string, window: Window): void =>
+    /** Begins a walk. Returns whether something else than a sync has changed rows of the window since its last one. */
+    beginWalk: (run: string, window: Window): boolean =>
       step(() => {
+        const isTouched = touched.has(window.resource, window);
+        // What is changed from now on is noted again. If the walk fails, the window forgets its pages.
+        touched.forget(window.resource, window);
         // The rows of an unsettled walk come from different moments, so no page stands for them.
         if (window.state !== 'settled') replacePages(runner, window, []);
         updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
+        return isTouched;
       }),
     /** The records that must not be taken from pages of the resource. */
     keptOut: (resource: ResourceName): KeptOut => ({
@@ -227,21 +206,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       users: [...suppressions.ids('users')],
       emails: [...suppressions.ids('emails')],
     }),
-    /**
-     * Stores pages in the order given, with their related records, and advances the window and the run's counters. Returns null for a page, and does not store it,
-     * if the rows of its `known` page are not as they were read: then all of its records must be compared.
-     */
-    recordPages: (run: string, window: Window, pages: readonly PageToWrite[]): readonly (WrittenRows | null)[] =>
+    /** Stores pages in the order given, with their related records, and advances the window and the run's counters. */
+    recordPages: (run: string, window: Window, pages: readonly PageToWrite[]): void =>
       step(() => {
-        const { sums } = writerOf(window.resource);
-        return pages.map((page) => {
-          if (page.known !== undefined && !sums.fits(window, page.known)) return null;
-          const written = writePage(run, window, page);
-          return { ...written, rowsSum: page.ids === undefined ? null : sums.of(window, keysJson(page.ids)) };
-        });
+        for (const page of pages) writePage(run, window, page);
       }),
-    /** Whether the rows of a remembered page are as they were read. */
-    fitsRows: (window: Window, page: RememberedPage) => writerOf(window.resource).sums.fits(window, page),
     /** Counts pages that came again unchanged. */
     recordSamePages: (run: string, resource: ResourceName, pages: readonly RememberedPage[]): void =>
       step(() => {
@@ -251,13 +220,13 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           unchanged: sum(({ owned }) => owned),
         });
       }),
-    /** Whether rows of the window are not as its last walk left them, or `compareAgain` has marked it. */
-    isAltered: (window: Window) => !writerOf(window.resource).sums.fit(window),
-    /** Marks the windows of these days as altered, until they are read again. */
+    /** Whether something else than a sync has changed rows of the window since its last walk began. */
+    isTouched: (window: Window) => touched.has(window.resource, window),
+    /** Has the windows of these days compared row by row. */
     compareAgain: (resource: ResourceName, days: DayRange): void =>
       step(() => {
-        const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
-        for (const window of touched) replacePages(runner, window, [unknownPage]);
+        const differing = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
+        for (const { from } of differing) touched.note(resource, from);
       }),
     /** The pages of the window's last settled walk; none if its rows were written since, or if it was not settled. */
     rememberedPages: (window: Window) => readPages(runner, window),
@@ -272,13 +241,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       },
     ): void =>
       step(() => {
-        const { sums } = writerOf(window.resource);
-        // A first walk remembers no pages, since checksums would make it slower. The second walk compares every row.
-        const pages = window.state === 'settled' ? (end.pages ?? []) : [];
+        const { pages = [] } = end;
         if (pages !== 'as they are') {
-          replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) =>
-            sums.of(of, ids),
-          );
+          replacePages(runner, window, suppressions.withoutTimes(window.resource, pages));
         }
         updateWindow(runner, window, {
           state: end.state,
@@ -312,8 +277,10 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       step(() => {
         const { forgetPages, remove } = writerOf(resource);
         forgetPages(ids);
-        const { changes } = remove.run(keysJson(ids));
-        addCounts(runner, run, resource, { deleted: changes });
+        touched.without(resource, () => {
+          const { changes } = remove.run(keysJson(ids));
+          addCounts(runner, run, resource, { deleted: changes });
+        });
       }),
     /** Removes at most so many versions that ended before that time. Returns how many it removed. */
     pruneHistory: (resource: ResourceName, before: Timestamp, versions: number) =>

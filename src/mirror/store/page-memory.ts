@@ -1,16 +1,17 @@
 /**
  * Remembers the pages of a window's last walk by the hashes of their bytes, so that a page that comes again need not be written.
  * The pages stand for the rows only together. So anything else that touches a row of the window has them forgotten: otherwise a
- * record that went from A to B and back to A would stay B here. A checksum of the rows finds changes by hand and flipped bytes.
+ * record that went from A to B and back to A would stay B here. Triggers in the file note the days on which another program
+ * changed a row (`mirror_touched`): a window of such a day is compared row by row.
  */
-import { crc32 } from 'node:zlib';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
-import { resourceOf, type ResourceName } from '../../model/resources.ts';
-import { coverageOf, outsideStart } from '../../model/era.ts';
+import type { ResourceName } from '../../model/resources.ts';
+import { type DayRange, outsideStart } from '../../model/era.ts';
+import type { Day } from '../../model/time.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import { quoteName, servedColumns } from '../../store/schema.ts';
+import { quoteName } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/kysely-sqlite.ts';
-import SqliteDatabase, { type Database } from 'better-sqlite3';
+import type { Database } from 'better-sqlite3';
 
 export function readPages(runner: Runner, window: Window): RememberedPage[] {
   const query = build
@@ -28,60 +29,54 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
     owned: row.owned,
     lastCreatedAt: row.last_created_at,
     records: row.records,
-    rowsSum: row.rows_sum,
   }));
 }
 
-export function rowSums(database: Database, resource: ResourceName) {
-  const cells = servedColumns(resourceOf(resource)).map(quoteName);
-  // All rows as one blob: row by row, or as a string, it takes twice as long, and as JSON a fourth longer.
-  const texts = cells.map((cell) => `ifnull(${cell}, char(1))`).join(', ');
-  const rowsWhere = (meant: string) => `SELECT CAST(group_concat(cells) AS BLOB) FROM (
-    SELECT concat_ws(char(2), ${texts}) AS cells FROM ${quoteName(resource)}
-    WHERE id IN (SELECT value FROM json_each(?)) AND ${meant} ORDER BY id)`;
-  const all = database.prepare<[string], Buffer | null>(rowsWhere('true')).pluck();
-  // A wide range also shows rows of neighbouring windows, which may change independently of this one.
-  const owned = database
-    .prepare<[string, string, string], Buffer | null>(rowsWhere('created_at >= ? AND created_at < ?'))
-    .pluck();
-  const pages = database.prepare<[string, string], { ids: string; sum: number | null }>(
-    'SELECT ids, rows_sum AS sum FROM mirror_pages WHERE resource = ? AND from_day = ?',
+/** The days on which something else than a sync has changed rows. */
+export function touchedDays(database: Database, runner: Runner) {
+  const within = (resource: ResourceName, { from, to }: DayRange) =>
+    build
+      .selectFrom('mirror_touched')
+      .select('day')
+      .where('resource', '=', resource)
+      .where('day', '>=', from)
+      .where('day', '<', to);
+  const all = database.prepare<[string], string>('SELECT day FROM mirror_touched WHERE resource = ?').pluck();
+  const keep = database.prepare<[string, string]>(
+    'DELETE FROM mirror_touched WHERE resource = ? AND day NOT IN (SELECT value FROM json_each(?))',
   );
-  /** Returns the checksum of the rows with these ids that the window owns. */
-  const of = (window: Window, ids: string): number => {
-    const rows = coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids);
-    const sum = crc32(rows ?? '');
-    return sum;
-  };
   return {
-    of,
-    /** Whether the rows of the page still have its checksum. */
-    fits: (window: Window, { ids, rowsSum }: RememberedPage): boolean => rowsSum === of(window, keysJson(ids)),
-    /** Whether the rows of each remembered page still have its checksum. */
-    fit: (window: Window): boolean => {
-      try {
-        return pages.all(resource, window.from).every(({ ids, sum }) => sum === of(window, ids));
-      } catch (error) {
-        // A damaged cell may have become a blob, which json_array refuses.
-        if (error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_ERROR') return false;
-        throw error;
-      }
+    has: (resource: ResourceName, days: DayRange): boolean => runner.first(within(resource, days)) !== undefined,
+    note: (resource: ResourceName, day: Day): void =>
+      runner.run(
+        build
+          .insertInto('mirror_touched')
+          .values({ resource, day })
+          .onConflict((conflict) => conflict.doNothing()),
+      ),
+    forget: (resource: ResourceName, { from, to }: DayRange): void =>
+      runner.run(
+        build
+          .deleteFrom('mirror_touched')
+          .where('resource', '=', resource)
+          .where('day', '>=', from)
+          .where('day', '<', to),
+      ),
+    /** Changes rows as a sync does: the triggers note nothing of it. */
+    without: (resource: ResourceName, doing: () => void): void => {
+      const before = all.all(resource);
+      doing();
+      keep.run(resource, JSON.stringify(before));
     },
   };
 }
 
 /** Replaces the remembered pages of the window. */
-export function replacePages(
-  runner: Runner,
-  window: Window,
-  pages: readonly RememberedPage[],
-  sumOf: (window: Window, ids: string) => number | null = () => null,
-): void {
+export function replacePages(runner: Runner, window: Window, pages: readonly RememberedPage[]): void {
   runner.run(
     build.deleteFrom('mirror_pages').where('resource', '=', window.resource).where('from_day', '=', window.from),
   );
   for (const page of pages) {
-    const ids = keysJson(page.ids);
     runner.run(
       build.insertInto('mirror_pages').values({
         resource: window.resource,
@@ -91,11 +86,10 @@ export function replacePages(
         total: page.total,
         last_page: page.lastPage,
         per_page: page.perPage,
-        ids,
+        ids: keysJson(page.ids),
         owned: page.owned,
         last_created_at: page.lastCreatedAt,
         records: page.records,
-        rows_sum: page.rowsSum ?? sumOf(window, ids),
       }),
     );
   }

@@ -2,15 +2,7 @@
  * admin-mirror as a library: the client of the Administration API, the sandbox that replaces a server in tests,
  * and the description of every resource and operation. The command line is not part of it.
  */
-export type {
-  BalanceChange,
-  Client,
-  ClientOptions,
-  EmailMessage,
-  NewUser,
-  Notification,
-  UserChanges,
-} from './api/operations.ts';
+export type { Client, ClientOptions } from './api/operations.ts';
 export type { Patience } from './api/retry.ts';
 export { openClient } from './api/operations.ts';
 export type { ApiRecord } from './api/body.ts';

@@ -7,7 +7,7 @@ import { networkOf, sharedStoreOf, serverOf } from '../settings/server.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import type { BudgetOptions } from '../store/request-budget.ts';
 import { type Client, openClient } from './operations.ts';
-import type { SharedBudget } from './rate.ts';
+import type { SharedBudget } from './gate.ts';
 
 /** Opens the client of the server that the settings name. Throws a UsageError if the address or the key is missing. */
 export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, releases: Releases): Client {

@@ -1,24 +1,16 @@
 /**
- * The client of the Administration API: its fourteen operations as typed functions. Reads are retried. A write is sent once and
+ * The client of the Administration API: reads as functions, and every write as one. Reads are retried. A write is sent once and
  * never again, whatever comes back: its error says what is certain. Sections "Requests" and "Writing" of docs/architecture.md;
  * docs/api.md lists the operations.
  */
 import { UsageError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { markOf } from '../model/secret.ts';
-import type { Money } from '../model/money.ts';
-import {
-  type BalanceChangeType,
-  type NotificationType,
-  operationOf,
-  type OperationName,
-  pathOf,
-} from '../model/operations.ts';
+import { operationOf, type OperationName, pathOf } from '../model/operations.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import { bodyOf, isHtml, type Page, pageOf, parsedOrText, problemsIn, recordIn, UnreadableResponse } from './body.ts';
-import { exactNumber } from './exact.ts';
+import { bodyOf, isHtml, type Page, pageOf, parsedOrText, recordIn, UnreadableResponse } from './body.ts';
 import {
   adviceFor,
   isRedirect,
@@ -36,7 +28,7 @@ import { requestedWaitOf, retryAfterOf } from './headers.ts';
 import { type HttpOptions, type HttpRequest, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './lists.ts';
 import { walkPages } from './narrow.ts';
-import { type GateOptions, Gate, realSleep, type Sleep } from './rate.ts';
+import { type GateOptions, Gate, realSleep, type Sleep } from './gate.ts';
 import {
   type Counters,
   defaultRetryLimits,
@@ -70,27 +62,6 @@ export interface ClientOptions
   /** Largest body to read, bytes. By default 16 MiB, or less if `concurrency` such bodies would exceed 128 MiB. */
   readonly maxBodyBytes?: number | undefined;
 }
-
-type Texts<Name extends string> = Readonly<Record<Name, string>>;
-type Optional<T> = Readonly<Partial<T>>;
-type AddressPart = 'company_name' | 'street' | 'street2' | 'city' | 'region' | 'country' | 'zip_code';
-
-/** If the password is empty, the server makes one and emails it to the user. */
-export type NewUser = Texts<'first_name' | 'last_name' | 'username' | 'email'> &
-  Optional<Texts<'password' | 'language'>> &
-  Optional<{ address: Optional<Texts<AddressPart>>; welcome_email: boolean; mark_email_verified: boolean }>;
-
-/** Only the given fields change. */
-export type UserChanges = Optional<Texts<'first_name' | 'last_name' | 'username' | 'password' | 'language'>>;
-
-/** The amount is sent digit for digit: `12.50` as 12.50. The user can see the description. */
-export type BalanceChange = Readonly<{ type: BalanceChangeType; amount: Money; description?: string }>;
-
-/** The content may be HTML. */
-export type EmailMessage = Texts<'subject' | 'content'>;
-
-/** The icon is an SVG, or one of an icon font. */
-export type Notification = Texts<'icon' | 'message'> & Readonly<{ type: NotificationType; url?: string }>;
 
 /**
  * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi. Lists also throw PageTooLarge,
@@ -127,14 +98,8 @@ export interface Client {
   ): Promise<Response>;
   orders(user: RecordKey, signal?: AbortSignal): Promise<Response>;
   payments(user: RecordKey, signal?: AbortSignal): Promise<Response>;
-  createUser(user: NewUser, signal?: AbortSignal): Promise<Response>;
-  updateUser(user: number, changes: UserChanges, signal?: AbortSignal): Promise<Response>;
-  deleteUser(user: number, options?: { readonly force?: boolean }, signal?: AbortSignal): Promise<Response>;
-  updateBalance(user: number, change: BalanceChange, signal?: AbortSignal): Promise<Response>;
-  sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Response>;
-  sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Response>;
   /**
-   * Makes one of the writes above with exactly this body (JSON text), so that what is sent is what the journal holds.
+   * Sends a write once, with exactly this body (JSON text), so that what is sent is what the journal holds.
    * @param mayBegin called just before the first byte; if it returns false, nothing is sent and Unreachable is thrown
    */
   sendExactly(
@@ -213,9 +178,6 @@ export function openClient(options: ClientOptions): Client {
     const request = { method: operationOf(name).method, path: pathFor(name, user), body, mayBegin };
     return write(context, request, signal);
   };
-  const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Response> =>
-    sendExactly(name, user, JSON.stringify(body), signal);
-
   return {
     list,
     listAs,
@@ -233,19 +195,6 @@ export function openClient(options: ClientOptions): Client {
     },
     orders: async (user, signal) => get(pathFor('users.orders', user), signal),
     payments: async (user, signal) => get(pathFor('users.payments', user), signal),
-    createUser: async (user, signal) => send('users.create', undefined, user, signal),
-    updateUser: async (user, changes, signal) => send('users.update', user, changes, signal),
-    deleteUser: async (user, { force } = {}, signal) => {
-      try {
-        return await send('users.delete', user, force === undefined ? {} : { force }, signal);
-      } catch (error) {
-        throw await deletionErrorOf(error, () => get(pathFor('users.get', user), signal));
-      }
-    },
-    updateBalance: async (user, { type, amount, description }, signal) =>
-      send('users.update-balance', user, { type, amount: exactNumber(amount), description }, signal),
-    sendEmail: async (user, email, signal) => send('users.send-email', user, email, signal),
-    sendNotification: async (user, notification, signal) => send('users.send-notification', user, notification, signal),
     sendExactly,
     counters,
     maxBodyBytes,
@@ -265,9 +214,13 @@ function checkedResponse(response: HttpResponse): Response {
   return responseOf(response);
 }
 
-/** Besides 5xx, statuses after which a write may have been made: the server gave up waiting, or met a conflict. */
-const conflict = 409;
-const doubtful = [408, conflict, 425];
+/**
+ * Besides 5xx, statuses after which a write may have been made: the server gave up waiting, or met a conflict. After the conflict of a
+ * deletion, the record that is in its way is still there.
+ */
+function isDoubtful({ method }: HttpRequest, status: number): boolean {
+  return [408, 425].includes(status) || (status === 409 && method !== 'DELETE');
+}
 /** Redirects that a server sends instead of acting. A 302 or 303 may be sent after the write was made. */
 const movedStatuses = [301, 307, 308];
 
@@ -299,26 +252,11 @@ async function write(context: RequestContext, request: HttpRequest, signal?: Abo
   const isPutOff = status === 503 && retryAfterOf(response.headers, now) !== undefined && isFromTheApi(response);
   if (status === 429 || isPutOff)
     throw refusalOf(response, name, '; nothing was done', requestedWaitOf(response.headers, now));
-  if (isRedirect(status) || status >= 500 || doubtful.includes(status)) {
+  if (isRedirect(status) || status >= 500 || isDoubtful(request, status)) {
     const text = `${name.request} returned ${status}${wordsOf(response, name.redact)}`;
     throw new WriteOutcomeUnknown(text, { response: responseOf(response) });
   }
   throw refusalOf(response, name);
-}
-
-/**
- * Returns the error for a failed deletion. After a conflict the server has decided, so if `readUser` still finds the user, the
- * deletion was refused. Any other error is returned as it is.
- */
-async function deletionErrorOf(failure: unknown, readUser: () => Promise<Response>): Promise<unknown> {
-  if (!(failure instanceof WriteOutcomeUnknown) || failure.response?.status !== conflict) return failure;
-  const user = await readUser().catch(() => undefined);
-  // A response from a cache may be older than the deletion.
-  if (user === undefined || (user.ageMs ?? 0) > 0) return failure;
-  return new RefusedInput(`${failure.message}; the user is still there`, conflict, problemsIn(failure.response.body), {
-    response: failure.response,
-    advice: "The words are the server's own. Orders and punishments forbid a deletion that is not forced.",
-  });
 }
 
 /** Whether the body is the API's JSON. A web page is from a proxy, which may ask to come back while the server still works. */

@@ -11,7 +11,7 @@ import { isNoPage, isRedirect, lostError, redirectError, refusalOf, ServerFailed
 import type { RequestName } from './errors.ts';
 import { requestedWaitOf, serverAheadOf, whenOf } from './headers.ts';
 import type { Http, HttpRequest, HttpResponse } from './http.ts';
-import { ClosedForLong, type Gate, type Sleep } from './rate.ts';
+import { ClosedForLong, type Gate, type Sleep } from './gate.ts';
 import { TransportError, type TransportFault } from './transport.ts';
 
 /** What went wrong with one try. `doubtful`: one retry tells an accident from what the server always does. */

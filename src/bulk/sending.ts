@@ -1,5 +1,5 @@
 /** What sending and settling a batch have in common: ports, options, the look at a user, and progress events. */
-import type { Sleep } from '../api/rate.ts';
+import type { Sleep } from '../api/gate.ts';
 import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import { type OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { sameName } from '../model/identity.ts';

@@ -1,7 +1,7 @@
 /** What every command gets: settings, streams, the signal that stops it, and the global flags. */
 import { once } from 'node:events';
 import { Option } from 'commander';
-import type { Sleep } from '../api/rate.ts';
+import type { Sleep } from '../api/gate.ts';
 import { type Actor, actorOf } from '../model/actor.ts';
 import { type ExitCode, InterruptedError, UsageError } from '../model/errors.ts';
 import {

@@ -226,6 +226,5 @@ function send(client: Client, { name, path }: Operation, call: Call): Promise<Re
   if (name === 'users.get') return client.getUser(key, relations, signal);
   if (name === 'users.orders') return client.orders(key, signal);
   if (name === 'users.payments') return client.payments(key, signal);
-  if (name === 'users.delete') return client.deleteUser(id, body, signal);
   return client.sendExactly(name, path.includes('{user}') ? id : undefined, JSON.stringify(body), signal);
 }

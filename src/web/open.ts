@@ -1,7 +1,7 @@
 /** Opens the console over the mirror and the journal of the settings, for the command `serve` and for tests. */
 import type { ConsolePorts } from './route.ts';
 import { randomBytes } from 'node:crypto';
-import { type Sleep, realSleep } from '../api/rate.ts';
+import { type Sleep, realSleep } from '../api/gate.ts';
 import { openReaders } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole, type Actor } from '../model/actor.ts';

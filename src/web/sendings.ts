@@ -1,5 +1,5 @@
 /** The batches that the console is sending. Sending goes on without the browser, until the console stops. src/bulk has the rules. */
-import type { Sleep } from '../api/rate.ts';
+import type { Sleep } from '../api/gate.ts';
 import type { Action } from '../bulk/action.ts';
 import type { Again } from '../bulk/approval.ts';
 import { batchOf, checkServer, type Consent } from '../bulk/claim.ts';

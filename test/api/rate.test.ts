@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { ClosedForLong, Gate, type GateOptions, type Outcome } from '../../src/api/rate.ts';
+import { ClosedForLong, Gate, type GateOptions } from '../../src/api/gate.ts';
+import type { Outcome } from '../../src/api/rate.ts';
 import { type Headers, type LimitedServer, spend } from './support/limited-server.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { virtualTime } from './support/virtual-time.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
-import type { Sleep } from '../../src/api/rate.ts';
+import type { Sleep } from '../../src/api/gate.ts';
 import type { Role } from '../../src/model/actor.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';
 import { secondMs } from '../../src/model/time.ts';

@@ -224,7 +224,7 @@ test('no change by hand is sent, by the command line or through the journal', as
     journal,
     write,
     async () => {},
-    () => client.updateBalance(user, body as never),
+    () => client.sendExactly('users.update-balance', user, JSON.stringify(body)),
     String,
   );
   await expect(straight).rejects.toThrow(/must be approved by another person/);
@@ -263,7 +263,7 @@ test('a change by hand ends as unknown if the journal cannot record its end', as
     away,
     write,
     async () => {},
-    () => client.updateBalance(user, body as never),
+    () => client.sendExactly('users.update-balance', user, JSON.stringify(body)),
     String,
   );
   await expect(sent).rejects.toMatchObject({

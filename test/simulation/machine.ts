@@ -7,7 +7,7 @@ import crypto, { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import SqliteDatabase from 'better-sqlite3';
-import type { Sleep } from '../../src/api/rate.ts';
+import type { Sleep } from '../../src/api/gate.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { randomFrom } from '../property/server-history.ts';
 

@@ -1,7 +1,7 @@
 /** A console over a sandbox's mirror, opened as `serve` opens it, and browsers that are signed in to it. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
-import type { Sleep } from '../../src/api/rate.ts';
+import type { Sleep } from '../../src/api/gate.ts';
 import type { Role } from '../../src/model/actor.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { realSleep } from '../../api/rate.ts';
+import { realSleep } from '../../api/gate.ts';
 import type { Action } from '../../bulk/action.ts';
 import { actionOfBatch } from '../../bulk/actions.ts';
 import { checkApprovedOrSubmit } from '../../bulk/approval.ts';

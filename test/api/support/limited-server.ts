@@ -1,5 +1,5 @@
 /** Servers with a rate limit, in virtual time, and how much of the limit was used and refused. */
-import { Gate } from '../../../src/api/rate.ts';
+import { Gate } from '../../../src/api/gate.ts';
 import { virtualTime } from './virtual-time.ts';
 
 export type Window = 'from the first request' | 'by the clock' | 'sliding' | 'bucket';

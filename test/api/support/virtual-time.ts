@@ -1,5 +1,5 @@
 /** Time that passes only when everybody waits: a clock and a sleep for code that takes both. */
-import type { Sleep } from '../../../src/api/rate.ts';
+import type { Sleep } from '../../../src/api/gate.ts';
 import type { Clock } from '../../../src/model/time.ts';
 
 interface Timer {

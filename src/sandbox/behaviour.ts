@@ -17,17 +17,6 @@ function numeric(kind: 'probability' | 'count' | 'amount', meaning: string, valu
   return { kind, default: value, meaning };
 }
 
-const forbidden: Switch<string> = {
-  kind: 'text',
-  default: '',
-  meaning: 'resources (packages) or operations (users.delete), separated by commas, that get 403',
-};
-const maintenance: Switch<boolean> = {
-  kind: 'flag',
-  default: false,
-  meaning: 'everything gets 503 and Retry-After',
-};
-
 /** All switches by name, in the order in which they are listed. */
 export const switches = {
   page_max: numeric('count', 'largest page size; a larger one is cut to it; 0: no limit'),
@@ -43,8 +32,12 @@ export const switches = {
   churn_inserts: numeric('amount', 'records added before each list request, on average'),
   churn_updates: numeric('amount', 'records changed before each list request, on average'),
   churn_deletes: numeric('amount', 'records deleted before each list request, on average'),
-  forbidden,
-  maintenance,
+  forbidden: {
+    kind: 'text',
+    default: '',
+    meaning: 'resources (packages) or operations (users.delete), separated by commas, that get 403',
+  } as Switch<string>,
+  maintenance: { kind: 'flag', default: false, meaning: 'everything gets 503 and Retry-After' } as Switch<boolean>,
 } as const;
 
 type SwitchName = keyof typeof switches;
@@ -56,20 +49,9 @@ export type Behaviour = {
 export const switchNames = Object.keys(switches) as SwitchName[];
 
 /** All switches at their defaults: no faults, stable data, everything as the API's reference says. */
-export const defaultBehaviour: Behaviour = {
-  page_max: 0,
-  latency: 0,
-  latency_jitter: 0,
-  rate_limit: 0,
-  rate_window: switches.rate_window.default,
-  errors: 0,
-  lost_answers: 0,
-  churn_inserts: 0,
-  churn_updates: 0,
-  churn_deletes: 0,
-  forbidden: '',
-  maintenance: false,
-};
+export const defaultBehaviour = Object.fromEntries(
+  switchNames.map((name) => [name, switches[name].default]),
+) as unknown as Behaviour;
 
 const flags = new Map<unknown, boolean>([
   ...[true, 'true', '1', 'on'].map((value) => [value, true] as const),

@@ -20,56 +20,42 @@ function randomRecord(state: SandboxState, resource: ResourceName): JsonRecord |
 }
 
 /** Some records are created in the same second as the one before. */
-function drawCreatedAt(state: SandboxState, resource: ResourceName): string | undefined {
-  if (!state.churn.chance(state.ties)) return undefined;
-  const last = state.tables[resource].from(state.tables[resource].lastId());
-  return typeof last?.['created_at'] === 'string' ? last['created_at'] : undefined;
+function drawCreatedAt(state: SandboxState, resource: ResourceName): JsonRecord {
+  if (!state.churn.chance(state.ties)) return {};
+  const { created_at } = state.tables[resource].from(state.tables[resource].lastId()) ?? {};
+  return typeof created_at === 'string' ? { created_at } : {};
 }
 
-function changeAtRandom(state: SandboxState, resource: ResourceName, record: JsonRecord): void {
-  const { churn } = state;
-  const id = record['id'] as number;
+function changesAtRandom({ churn }: SandboxState, resource: ResourceName): JsonRecord {
   switch (resource) {
     case 'users': {
       const balance = (churn.below(50_000) - 1_000) / 100;
-      const changes = churn.chance(0.5) ? { balance } : { status: churn.pick(['active', 'suspended', 'banned']) };
-      updateRecord(state, resource, id, changes);
-      return;
+      return churn.chance(0.5) ? { balance } : { status: churn.pick(['active', 'suspended', 'banned']) };
     }
     case 'packages':
-      updateRecord(state, resource, id, {
-        global_quantity: churn.below(500),
-        status: churn.pick(['active', 'restricted']),
-      });
-      return;
+      return { global_quantity: churn.below(500), status: churn.pick(['active', 'restricted']) };
     case 'emails':
-      updateRecord(state, resource, id, { is_sent: 1, resent: churn.below(5) });
-      return;
+      return { is_sent: 1, resent: churn.below(5) };
     case 'coupons':
-      updateRecord(state, resource, id, { allowed_uses: churn.below(1_000) });
+      return { allowed_uses: churn.below(1_000) };
   }
 }
 
 /** Makes the given numbers of changes to random records and returns how many were made. */
 export function churnNow(state: SandboxState, resource: ResourceName, counts: ChurnCounts): number {
+  const { inserts = 0, updates = 0, deletes = 0 } = counts;
   let changes = 0;
-  for (let left = counts.inserts ?? 0; left > 0; left -= 1) {
-    const at = drawCreatedAt(state, resource);
-    insertRecord(state, resource, at === undefined ? {} : { created_at: at });
-    changes += 1;
-  }
-  for (let left = counts.updates ?? 0; left > 0; left -= 1) {
-    const record = randomRecord(state, resource);
-    if (record === undefined) break;
-    changeAtRandom(state, resource, record);
-    changes += 1;
-  }
-  for (let left = counts.deletes ?? 0; left > 0; left -= 1) {
-    const record = randomRecord(state, resource);
-    if (record === undefined) break;
-    removeRecord(state, resource, record['id'] as number);
-    changes += 1;
-  }
+  const times = (count: number, change: (id: number) => unknown): void => {
+    for (let left = count; left > 0; left -= 1) {
+      const record = randomRecord(state, resource);
+      if (record === undefined) return;
+      change(record['id'] as number);
+      changes += 1;
+    }
+  };
+  for (; changes < inserts; changes += 1) insertRecord(state, resource, drawCreatedAt(state, resource));
+  times(updates, (id) => updateRecord(state, resource, id, changesAtRandom(state, resource)));
+  times(deletes, (id) => removeRecord(state, resource, id));
   return changes;
 }
 

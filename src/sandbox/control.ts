@@ -1,7 +1,7 @@
 /** The control over a running sandbox: what a test, or a person through the control routes, can see and set. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, OperatorError, UsageError } from '../model/errors.ts';
-import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
+import { isResourceName, type ResourceName } from '../model/resources.ts';
 import { isSameWord } from '../model/secret.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Behaviour, behaviourOf, type Chaos, chaosNames, readBehaviour, switches } from './behaviour.ts';
@@ -37,9 +37,7 @@ export function createControl(parts: ServerParts) {
   // A request to a control route may name anything.
   const checkedName = (name: ResourceName): ResourceName => {
     if (isResourceName(name)) return name;
-    throw new UsageError(`the sandbox has no resource "${String(name)}"`, {
-      advice: `It has: ${resourceNames.join(', ')}.`,
-    });
+    throw new UsageError(`the sandbox has no resource "${String(name)}"`);
   };
   const parentOf = (parent: Parent, id: number): JsonRecord => {
     if (parent !== 'users' && parent !== 'packages') {
@@ -58,9 +56,7 @@ export function createControl(parts: ServerParts) {
       (state.behaviour = { ...state.behaviour, ...readBehaviour(values) }),
     setChaos: (chaos: Chaos): Behaviour => {
       if (chaosNames.includes(chaos)) return (state.behaviour = behaviourOf(chaos));
-      throw new UsageError(`the sandbox has no preset "${chaos}"`, {
-        advice: `It has: ${chaosNames.join(', ')}.`,
-      });
+      throw new UsageError(`the sandbox has no preset "${chaos}"`);
     },
     clock: reading,
     /** Sets the time (ms since 1970, or ISO 8601), from which the clock runs on unless `frozen`. */

@@ -29,18 +29,13 @@ interface PageFacts {
 /** How many page numbers are shown on each side of the current one. */
 const eachSide = 3;
 
-function range(from: number, to: number): number[] {
-  return Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
-}
-
-/** Returns the page numbers to link; null stands for pages that are left out. */
+/** Returns the page numbers to link: the first, the last, those around the current one; null stands for pages left out. */
 function shownPages(page: number, lastPage: number): (number | null)[] {
-  const all = eachSide * 2 + 8;
-  if (lastPage < all) return range(1, lastPage);
-  const near = eachSide + 4;
-  if (page <= near) return [...range(1, near + eachSide), null, lastPage - 1, lastPage];
-  if (page > lastPage - near) return [1, 2, null, ...range(lastPage - (near + eachSide - 1), lastPage)];
-  return [1, 2, null, ...range(page - eachSide, page + eachSide), null, lastPage - 1, lastPage];
+  const [from, to] = [Math.max(1, page - eachSide), Math.min(lastPage, page + eachSide)];
+  const near = Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
+  const start = from === 1 ? [] : from === 2 ? [1] : [1, null];
+  const end = to >= lastPage ? [] : to === lastPage - 1 ? [lastPage] : [null, lastPage];
+  return [...start, ...near, ...end];
 }
 
 /** Returns the JSON text before and after the records of a page. */

@@ -252,8 +252,7 @@ export class Related {
     if (this.#statements.isReplaced.get(parent, kind, id) !== undefined) return written;
     if (parent === 'users') return [...seedUserParts(kind, this.#world, ownerOf(record)), ...written];
     if (kind === 'orders') return [...this.#packageOrders(id), ...written];
-    const made = seedPackagePart(kind, this.#world.seed, record);
-    return [...(Array.isArray(made) ? (made as JsonRecord[]) : made === null ? [] : [made as JsonRecord]), ...written];
+    return [...seedPackagePart(kind, this.#world.seed, record), ...written];
   }
 
   /** Returns the value of the relation: a list, or a single record or null. */

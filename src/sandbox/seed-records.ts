@@ -89,53 +89,36 @@ export function monthlyCents(seed: number, packageId: number): number {
 }
 
 /** Makes the related records of a package by the name of the include, except its orders, which belong to users. */
-export function seedPackagePart(kind: string, seed: number, record: JsonRecord): unknown {
+export function seedPackagePart(kind: string, seed: number, record: JsonRecord): readonly JsonRecord[] {
   const id = record['id'] as number;
   const stamps = { created_at: record['created_at'], updated_at: record['updated_at'] };
   const category = categories.find((each) => each.id === record['category_id']);
+  const several = <T>(parts: readonly T[], make: (part: T, at: number) => JsonRecord) =>
+    parts.map((part, at) => ({ id: id * 10 + at, package_id: id, ...make(part, at), ...stamps }));
   switch (kind) {
-    case 'category':
-      return category === undefined
-        ? null
-        : {
-            id: category.id,
-            name: category.name,
-            icon: category.icon,
-            order: category.id,
-            status: 'active',
-            ...stamps,
-          };
+    case 'category': {
+      if (category === undefined) return [];
+      const { id: order, name, icon } = category;
+      return [{ id: order, name, icon, order, status: 'active', ...stamps }];
+    }
     case 'prices':
-      return periods.map(([period, days, factor], at) => ({
-        id: id * 10 + at,
-        package_id: id,
-        type: 'recurring',
-        period,
-        period_days: days,
-        price: Math.round(monthlyCents(seed, id) * factor) / 100,
-        renewal_price: Math.round(monthlyCents(seed, id) * factor) / 100,
-        setup_fee: 0,
-        is_active: 1,
-        ...stamps,
-      }));
+      return several(periods, ([period, days, factor]) => {
+        const price = Math.round(monthlyCents(seed, id) * factor) / 100;
+        const paid = { price, renewal_price: price, setup_fee: 0 };
+        return { type: 'recurring', period, period_days: days, ...paid, is_active: 1 };
+      });
     case 'features':
-      return (category?.features ?? []).map((description, at) => ({
-        id: id * 10 + at,
-        package_id: id,
+      return several(category?.features ?? [], (description, at) => ({
         icon: 'bx-check',
         color: 'success',
         description,
         order: at + 1,
-        ...stamps,
       }));
     case 'emails':
-      return ['creation', 'suspension'].map((event, at) => ({
-        id: id * 10 + at,
-        package_id: id,
+      return several(['creation', 'suspension'], (event) => ({
         event,
-        title: event === 'creation' ? `${String(record['name'])} is ready` : `${String(record['name'])} was suspended`,
+        title: `${String(record['name'])} ${event === 'creation' ? 'is ready' : 'was suspended'}`,
         body: '<p>Please see your dashboard for the details.</p>',
-        ...stamps,
       }));
     case 'webhooks':
       return id % 4 === 0

@@ -4,7 +4,7 @@
  */
 import { dayMs } from '../model/time.ts';
 import { categories, monthlyCents } from './seed-records.ts';
-import { mix, people, Random, stamp, textHash } from './random.ts';
+import { mix, people, Random, shares, stamp, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
 interface SeedChange {
@@ -101,18 +101,14 @@ function moment(world: SeedWorld, owner: PartOwner, position: number): string {
   return stamp(created + Math.max(0, world.now - created) * position);
 }
 
-function orderStatus(draw: number): string {
-  if (draw < 0.68) return 'active';
-  if (draw < 0.74) return 'suspended';
-  return draw < 0.92 ? 'cancelled' : 'terminated';
-}
+const orderStatuses = shares({ active: 68, suspended: 6, cancelled: 18, terminated: 8 });
 
 /** Makes order number `at` of the user, counted from 0. */
 export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonRecord {
   const random = randomFor(world, 'order', owner.id * maxOrders + at);
   const packageId = packageOf(world, owner.id, at);
   const category = categories[(packageId - 1) % categories.length];
-  const status = orderStatus(random.fraction());
+  const status = random.pick(orderStatuses);
   const createdAt = moment(world, owner, 0.7 * random.fraction());
   const price = monthlyCents(world.seed, packageId) / 100;
   const due = stamp(world.now + (random.below(30) - (status === 'active' ? 0 : 60)) * dayMs);
@@ -136,39 +132,30 @@ export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonR
   };
 }
 
-function uuid(random: Random): string {
+function paymentOf(world: SeedWorld, order: JsonRecord): JsonRecord {
+  const random = randomFor(world, 'payment', order['id'] as number);
   const hex = Array.from({ length: 4 }, () => random.word().toString(16).padStart(8, '0')).join('');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
-}
-
-function payments(world: SeedWorld, owner: PartOwner): JsonRecord[] {
-  const list: JsonRecord[] = [];
-  for (let at = 0; at < orderCount(world, owner.id); at += 1) {
-    const order = seedOrder(world, owner, at);
-    const random = randomFor(world, 'payment', order['id'] as number);
-    const price = order['price'] as { price: number };
-    const driver = random.pick(['stripe', 'paypal', 'balance'] as const);
-    list.push({
-      id: uuid(random),
-      user_id: owner.id,
-      order_id: order['id'],
-      package_id: order['package_id'],
-      price_id: order['price_id'],
-      type: 'single',
-      status: random.chance(0.9) ? 'paid' : 'unpaid',
-      description: order['name'],
-      currency: 'USD',
-      amount: price.price,
-      transaction_id: random.chance(0.9) ? `txn_${random.word().toString(36)}` : null,
-      gateway: { id: driver.length, name: driver.toUpperCase(), driver },
-      data: null,
-      options: { coupon: null },
-      due_date: null,
-      created_at: order['created_at'],
-      updated_at: order['created_at'],
-    });
-  }
-  return list;
+  const driver = random.pick(['stripe', 'paypal', 'balance']);
+  const { id: orderId, user_id, package_id, price_id, name, price, created_at } = order;
+  return {
+    id: hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12})$/, '$1-$2-4$3-a$4-$5'),
+    user_id,
+    order_id: orderId,
+    package_id,
+    price_id,
+    type: 'single',
+    status: random.chance(0.9) ? 'paid' : 'unpaid',
+    description: name,
+    currency: 'USD',
+    amount: (price as { price: number }).price,
+    transaction_id: random.chance(0.9) ? `txn_${random.word().toString(36)}` : null,
+    gateway: { id: driver.length, name: driver.toUpperCase(), driver },
+    data: null,
+    options: { coupon: null },
+    due_date: null,
+    created_at,
+    updated_at: created_at,
+  };
 }
 
 function transactions(world: SeedWorld, owner: PartOwner): JsonRecord[] {
@@ -194,109 +181,97 @@ function transactions(world: SeedWorld, owner: PartOwner): JsonRecord[] {
 const agents = [
   'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36',
   'Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0',
-  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1',
 ] as const;
-
-/** Returns an address from the blocks that are reserved for documentation. */
-function address(random: Random): string {
-  return `${random.pick(['192.0.2', '198.51.100', '203.0.113'] as const)}.${1 + random.below(254)}`;
-}
-
-function several(
-  world: SeedWorld,
-  owner: PartOwner,
-  purpose: string,
-  counts: readonly number[],
-  make: (random: Random, at: number) => JsonRecord,
-): JsonRecord[] {
-  const random = randomFor(world, purpose, owner.id);
-  return Array.from({ length: random.pick(counts) }, (_, at) => {
-    const createdAt = moment(world, owner, random.fraction());
-    const id = owner.id * 4 + at;
-    return { id, user_id: owner.id, ...make(random, at), created_at: createdAt, updated_at: createdAt };
-  });
-}
-
 const streets = ['Main Street', 'Station Road', 'Rue de la Paix', 'Gartenweg', 'Calle Mayor', 'Rua Augusta'] as const;
 const cities = ['Springfield', 'Lyon', 'Köln', 'Sevilla', 'Porto', 'Utrecht', 'Gdańsk'] as const;
 
-function addressRecord(world: SeedWorld, owner: PartOwner): JsonRecord[] {
-  return several(world, owner, 'address', [0, 1, 1], (random) => ({
-    company_name: random.chance(0.2) ? `${random.pick(cities)} Software` : null,
-    street: `${random.pick(streets)} ${1 + random.below(180)}`,
-    street2: null,
-    city: random.pick(cities),
-    region: null,
-    country: people.find((each) => each.language === owner.language)?.country ?? 'US',
-    zip_code: String(10_000 + random.below(89_999)),
-  }));
-}
+/** Returns an address from a block that is reserved for documentation. */
+const ipAddress = (random: Random) => `198.51.100.${1 + random.below(254)}`;
+
+/** How many records of each kind a user has, each number equally likely, and what is in them. */
+const smallParts: Readonly<
+  Record<string, readonly [counts: readonly number[], make: (random: Random, owner: PartOwner) => JsonRecord]>
+> = {
+  suborders: [
+    [0, 0, 0, 0, 0, 0, 0, 1],
+    (random, { id }) => ({
+      order_id: id * maxOrders,
+      name: 'Extra storage',
+      status: 'active',
+      price: { period: 'monthly', price: 1 + random.below(9) },
+    }),
+  ],
+  notifications: [
+    [0, 0, 1, 2, 3],
+    (random) => ({
+      type: random.pick(['success', 'warning', 'danger']),
+      icon: "<i class='bx bx-bell'></i>",
+      message: random.pick(['Your payment was received.', 'Your service is due soon.', 'A ticket was answered.']),
+      button_url: null,
+      read: random.below(2),
+    }),
+  ],
+  punishments: [
+    [...Array.from({ length: 49 }, () => 0), 1],
+    (random) => ({ staff_id: 1, type: random.pick(['warning', 'ban']), reason: 'Chargeback', expires_at: null }),
+  ],
+  affiliate: [
+    [0, 0, 1],
+    (random) => ({
+      code: random.word().toString(36),
+      clicks: random.below(400),
+      commission: 10,
+      balance: random.below(5_000) / 100,
+    }),
+  ],
+  devices: [
+    [0, 1, 1, 2],
+    (random) => ({
+      ip_address: ipAddress(random),
+      user_agent: random.pick(agents),
+      device_type: random.pick(['desktop', 'desktop', 'mobile']),
+      is_revoked: random.below(8) === 0 ? 1 : 0,
+    }),
+  ],
+  address: [
+    [0, 1, 1],
+    (random, { language }) => ({
+      company_name: random.chance(0.2) ? `${random.pick(cities)} Software` : null,
+      street: `${random.pick(streets)} ${1 + random.below(180)}`,
+      street2: null,
+      city: random.pick(cities),
+      region: null,
+      country: people.find((each) => each.language === language)?.country ?? 'US',
+      zip_code: String(10_000 + random.below(89_999)),
+    }),
+  ],
+  groups: [[0, 0, 0, 0, 0, 1], (random) => ({ name: random.pick(['Resellers', 'Partners']) })],
+  oauth: [
+    [0, 0, 0, 1],
+    (random) => ({
+      driver: random.pick(['discord', 'github', 'google']),
+      external_id: String(random.word()),
+      data: { verified: true },
+    }),
+  ],
+  ips: [[1, 1, 2, 3], (random) => ({ ip_address: ipAddress(random), uses: 1 + random.below(90) })],
+};
 
 /** Makes the user's related records of that kind, oldest first. A user who was written later has none. */
 export function seedUserParts(kind: string, world: SeedWorld, owner: PartOwner): JsonRecord[] {
   if (owner.id > world.users) return [];
-  const many = (counts: readonly number[], make: (random: Random, at: number) => JsonRecord): JsonRecord[] =>
-    several(world, owner, kind, counts, make);
-  switch (kind) {
-    case 'balance_transactions':
-      return transactions(world, owner);
-    case 'orders': {
-      if (world.packages === 0) return [];
-      return Array.from({ length: orderCount(world, owner.id) }, (_, at) => seedOrder(world, owner, at));
-    }
-    case 'payments':
-      return world.packages === 0 ? [] : payments(world, owner);
-    case 'suborders':
-      return many([0, 0, 0, 0, 0, 0, 0, 1], (random) => ({
-        order_id: owner.id * maxOrders,
-        name: 'Extra storage',
-        status: 'active',
-        price: { period: 'monthly', price: 1 + random.below(9) },
-      }));
-    case 'notifications':
-      return many([0, 0, 1, 2, 3], (random) => ({
-        type: random.pick(['success', 'warning', 'danger'] as const),
-        icon: "<i class='bx bx-bell'></i>",
-        message: random.pick(['Your payment was received.', 'Your service is due soon.', 'A ticket was answered.']),
-        button_url: null,
-        read: random.below(2),
-      }));
-    case 'punishments':
-      return many([...Array.from({ length: 49 }, () => 0), 1], (random) => ({
-        staff_id: 1,
-        type: random.pick(['warning', 'ban', 'ipban'] as const),
-        reason: random.pick(['Chargeback', 'Spam', 'Abusive language in a ticket']),
-        expires_at: null,
-      }));
-    case 'affiliate':
-      return many([0, 0, 1], (random) => ({
-        code: random.word().toString(36),
-        clicks: random.below(400),
-        commission: 10,
-        balance: random.below(5_000) / 100,
-      }));
-    case 'devices':
-      return many([0, 1, 1, 2], (random) => ({
-        ip_address: address(random),
-        user_agent: random.pick(agents),
-        device_type: random.pick(['desktop', 'desktop', 'mobile'] as const),
-        is_revoked: random.below(8) === 0 ? 1 : 0,
-      }));
-    case 'address':
-      return addressRecord(world, owner);
-    case 'groups':
-      return many([0, 0, 0, 0, 0, 1], (random) => random.pick([{ name: 'Resellers' }, { name: 'Partners' }]));
-    case 'permissions':
-      return owner.id === 1 ? [{ id: 1, name: 'admin.view', path: 'admin/*' }] : [];
-    case 'oauth':
-      return many([0, 0, 0, 1], (random) => ({
-        driver: random.pick(['discord', 'github', 'google'] as const),
-        external_id: String(random.word()),
-        data: { verified: true },
-      }));
-    case 'ips':
-      return many([1, 1, 2, 3], (random) => ({ ip_address: address(random), uses: 1 + random.below(90) }));
-    default:
-      return [];
+  if (kind === 'balance_transactions') return transactions(world, owner);
+  if (kind === 'permissions') return owner.id === 1 ? [{ id: 1, name: 'admin.view', path: 'admin/*' }] : [];
+  if (kind === 'orders' || kind === 'payments') {
+    const count = world.packages === 0 ? 0 : orderCount(world, owner.id);
+    const orders = Array.from({ length: count }, (_, at) => seedOrder(world, owner, at));
+    return kind === 'orders' ? orders : orders.map((order) => paymentOf(world, order));
   }
+  const [counts, make] = smallParts[kind] ?? [[0], () => ({})];
+  const random = randomFor(world, kind, owner.id);
+  return Array.from({ length: random.pick(counts) }, (_, at) => {
+    const createdAt = moment(world, owner, random.fraction());
+    const id = owner.id * 4 + at;
+    return { id, user_id: owner.id, ...make(random, owner), created_at: createdAt, updated_at: createdAt };
+  });
 }

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { dayMs, minuteMs } from '../model/time.ts';
 import { balanceOf, seedChanges, type SeedWorld } from './seed-user-parts.ts';
 import { seedCoupon, seedEmail, seedPackage, spreadTimes } from './seed-records.ts';
-import { Calendar, mailHosts, mix, people, Random, stamp, textHash } from './random.ts';
+import { Calendar, mailHosts, mix, people, Random, shares, stamp, textHash } from './random.ts';
 import { type Db, walkIndexes, writeMeta } from './database.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
@@ -22,16 +22,8 @@ const slots = people.flatMap((each) => {
 
 const userStream = textHash('users');
 
-function statusOf(draw: number): string {
-  if (draw < 0.94) return 'active';
-  if (draw < 0.97) return 'pending';
-  return draw < 0.99 ? 'suspended' : 'banned';
-}
-
-function visibilityOf(draw: number): string {
-  if (draw < 0.88) return 'online';
-  return draw < 0.96 ? 'offline' : 'hidden';
-}
+const statuses = shares({ active: 94, pending: 3, suspended: 2, banned: 1 });
+const visibilities = shares({ online: 88, offline: 8, hidden: 4 });
 
 const usernames: readonly ((first: string, last: string) => string)[] = [
   (first, last) => `${first}.${last}`,
@@ -42,63 +34,42 @@ const usernames: readonly ((first: string, last: string) => string)[] = [
   (first, last) => `${first}-${last}`,
 ];
 
-/** Makes users with rising ids and creation times, and unique usernames. */
-class UserMaker {
-  readonly #plan: SeedPlan;
-  readonly #calendar: Calendar;
-  readonly #random = new Random(0);
-  readonly #changes = new Random(0);
+/** Returns the function that makes the next user: with rising ids and creation times, and unique usernames. */
+function userMaker({ seed, now, users, ties }: SeedPlan, calendar: Calendar) {
+  const [random, changes] = [new Random(0), new Random(0)];
   /** The last number used for each name; the next user of that name gets a higher one as a suffix. */
-  readonly #taken = new Map<string, number>();
-  #made = 0;
-  #previous = 0;
+  const taken = new Map<string, number>();
+  let made = 0;
+  let previous = 0;
 
-  constructor(plan: SeedPlan, calendar: Calendar) {
-    this.#plan = plan;
-    this.#calendar = calendar;
-  }
-
-  #username(first: string, last: string): string {
-    const random = this.#random;
+  function usernameOf(first: string, last: string): string {
     const name = random.pick(usernames)(first, last);
-    const taken = this.#taken.get(name);
-    if (taken === undefined) {
-      this.#taken.set(name, 1);
-      return name;
-    }
-    const next = taken + 1 + random.below(7);
-    this.#taken.set(name, next);
-    return `${name}${next}`;
-  }
-
-  #createdAt(position: number): number {
-    if (this.#previous > 0 && this.#random.chance(this.#plan.ties)) return this.#previous;
-    this.#previous = this.#calendar.at(position);
-    return this.#previous;
+    const before = taken.get(name);
+    const number = before === undefined ? 1 : before + 1 + random.below(7);
+    taken.set(name, number);
+    return before === undefined ? name : `${name}${number}`;
   }
 
   /** Draws when the user was last seen: mostly recently; a few times are impossible, as from a wrong clock. */
-  #lastSeen(created: number): number {
-    const draw = this.#random.fraction();
-    if (draw < 0.004) return created - this.#random.below(3 * dayMs);
-    const { now } = this.#plan;
-    if (draw > 0.997) return now + this.#random.below(20 * minuteMs);
+  function lastSeen(created: number): number {
+    const draw = random.fraction();
+    if (draw < 0.004) return created - random.below(3 * dayMs);
+    if (draw > 0.997) return now + random.below(20 * minuteMs);
     return created + (now - created) * (1 - (1 - draw) ** 3);
   }
 
-  next() {
-    const { seed, now, users } = this.#plan;
-    const id = this.#made + 1;
-    const random = this.#random;
+  return () => {
+    const id = made + 1;
     random.restart(mix(seed ^ userStream, id));
-    const created = this.#createdAt((this.#made + random.fraction()) / users);
-    this.#made = id;
+    const position = (made + random.fraction()) / users;
+    const created = previous > 0 && random.chance(ties) ? previous : calendar.at(position);
+    [made, previous] = [id, created];
     const names = slots[random.below(slots.length)] as (typeof slots)[number];
     const first = random.below(names.first.length);
     const last = random.below(names.last.length);
-    const username = this.#username(names.firstPlain[first] ?? '', names.lastPlain[last] ?? '');
+    const username = usernameOf(names.firstPlain[first] ?? '', names.lastPlain[last] ?? '');
     const email = `${username}@${random.pick(mailHosts)}`;
-    const seen = this.#lastSeen(created);
+    const seen = lastSeen(created);
     const login = seen - random.below(2 * dayMs);
     const updated = created + (now - created) * random.fraction() ** 2;
     const createdAt = stamp(created);
@@ -107,16 +78,16 @@ class UserMaker {
       ? `{"theme":"${random.chance(0.6) ? 'dark' : 'light'}","referrer":"${random.chance(0.5) ? 'search' : 'friend'}"}`
       : 'null';
     const verified = random.chance(0.12) ? 'null' : `"${stamp(created + random.below(6 * 60 * minuteMs))}"`;
-    const cents = balanceOf(seedChanges(this.#changes, seed, id));
+    const cents = balanceOf(seedChanges(changes, seed, id));
     const body =
       `{"id":${id},"username":"${username}","email":"${email}","first_name":${names.first[first] ?? '""'}` +
-      `,"last_name":${names.last[last] ?? '""'},"status":"${statusOf(random.fraction())}","balance":${cents / 100}` +
+      `,"last_name":${names.last[last] ?? '""'},"status":"${random.pick(statuses)}","balance":${cents / 100}` +
       `,"avatar":${avatar},"is_subscribed":${random.chance(0.62) ? 1 : 0}` +
-      `,"visibility":"${visibilityOf(random.fraction())}","language":"${names.language}","data":${data}` +
+      `,"visibility":"${random.pick(visibilities)}","language":"${names.language}","data":${data}` +
       `,"email_verified_at":${verified},"last_seen_at":"${stamp(seen)}","last_login_at":"${stamp(login)}"` +
       `,"created_at":"${createdAt}","updated_at":"${stamp(updated)}"}`;
     return { id, body, createdAt, username, email };
-  }
+  };
 }
 
 export interface SeedPlan extends SeedWorld {
@@ -152,10 +123,10 @@ export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal)
     return (record) => void insert.run(record['id'], toJson(record), record['created_at']);
   }
 
-  const maker = new UserMaker(plan, calendar);
+  const nextUser = userMaker(plan, calendar);
   const addUser = db.prepare('INSERT INTO users (id, body, created_at, username, email) VALUES (?, ?, ?, ?, ?)');
   await inBatches(users, () => {
-    const user = maker.next();
+    const user = nextUser();
     addUser.run(user.id, user.body, user.createdAt, user.username, user.email);
   });
 

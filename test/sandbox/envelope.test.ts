@@ -53,24 +53,15 @@ describe('the envelope', () => {
 
   test('replaces omitted pages by an ellipsis', async () => {
     const sandbox = await startSandbox({ users: 60 });
-    const labels = async (number: number): Promise<string[]> =>
-      (await page(sandbox, `users?paginate=2&page=${number}`)).links.slice(1, -1).map((link) => link.label);
-    const early = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '10', '...', '29', '30'];
-    expect(await labels(1)).toEqual(early);
-    expect(await labels(7)).toEqual(early);
-    expect(await labels(15)).toEqual(['1', '2', '...', '12', '13', '14', '15', '16', '17', '18', '...', '29', '30']);
-    const late = ['1', '2', '...', '21', '22', '23', '24', '25', '26', '27', '28', '29', '30'];
-    expect(await labels(24)).toEqual(late);
-    expect(await labels(30)).toEqual(late);
-    const { links } = await page(sandbox, 'users?paginate=2&page=15');
-    expect(links.filter((link) => link.label === '...').every((link) => link.url === null)).toBe(true);
-  });
-
-  test('shows every page if there are few', async () => {
-    const sandbox = await startSandbox({ users: 13 });
-    const { links } = await page(sandbox, 'users?paginate=1');
-    expect(links).toHaveLength(15);
-    expect(links.some((link) => link.label === '...')).toBe(false);
+    const labels = async (number: number): Promise<string> =>
+      (await page(sandbox, `users?paginate=2&page=${number}`)).links
+        .slice(1, -1)
+        .map(({ label }) => label)
+        .join(' ');
+    expect(await labels(1)).toBe('1 2 3 4 ... 30');
+    expect(await labels(5)).toBe('1 2 3 4 5 6 7 8 ... 30');
+    expect(await labels(15)).toBe('1 ... 12 13 14 15 16 17 18 ... 30');
+    expect(await labels(30)).toBe('1 ... 27 28 29 30');
   });
 
   test('past the last page is empty', async () => {

@@ -7,6 +7,7 @@ import { limitMark } from '../settings/server.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
 import type { ServerReading, Settings, SettingsReading } from '../settings/settings.ts';
 import type { CommandCall } from '../model/job.ts';
+import type { Log } from '../model/log.ts';
 import { type JobEnd, jobRunner, outcomeOf } from '../worker/run-job.ts';
 import { type CliContext, interruptionOf } from './context.ts';
 import { openLog } from './logger.ts';
@@ -41,7 +42,7 @@ export async function runForAll(
   const all = context.allSettings();
   const call = callOf(command);
   const { folder, environment, signal } = context;
-  const log = await logOfAll(context);
+  const log = logOfAll(context);
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
   const inTurn = turnsOf();
   const actor = context.actor();
@@ -105,12 +106,12 @@ export function callOf(command: Command): CommandCall {
   return { path, operands: command.args, options };
 }
 
-/** Opens the log of this process. The processes of the servers write to it, or to the log file of their profile. */
-async function logOfAll(context: CliContext): ReturnType<typeof openLog> {
+/** Opens the log of this process, to which the processes of the servers write. */
+function logOfAll(context: CliContext): Log {
   const { rest } = context.reading();
   // On a terminal, the line of each server says enough.
   const level = context.stderr.isTTY && !context.verbose() ? 'warn' : rest.log.level;
-  const settings = { ...rest, profile: undefined, log: { level, file: undefined } };
+  const settings = { ...rest, profile: undefined, log: { level } };
   return openLog({ ...context, settings: () => settings });
 }
 

@@ -96,8 +96,6 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly keepSecret: (word: string) => void;
   /** Returns the text without the key and other secrets. */
   readonly redact: (text: string) => string;
-  /** Calls `act` when the command has ended, with its error if it failed. The last one added is called first. */
-  readonly atEnd: (act: (error: unknown) => void) => void;
 }
 
 type GlobalFlags = Readonly<Record<string, string | boolean | undefined>>;
@@ -130,18 +128,17 @@ const quietLog = { level: 'warn' } as const;
 const verboseLog = { level: 'debug' } as const;
 
 /** Settings whose flags make sense for only one server. */
-const perServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirror', 'store.journal', 'log.file'];
+const perServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirror', 'store.journal'];
 
-/** Creates the context of one command line, with the exit code that the command set and the function that ends it. */
+/** Creates the context of one command line, with the exit code that the command set. */
 export function createContext(
   world: CliWorld,
   flags: () => GlobalFlags,
-): CliContext & { readonly exitCode: () => ExitCode; readonly end: (error?: unknown) => void } {
+): CliContext & { readonly exitCode: () => ExitCode } {
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
   let keyKnown = false;
   const { secrets = new SecretWords() } = world;
-  const ends: ((error: unknown) => void)[] = [];
   const sources = () => sourcesOf(world, flags());
   const { given } = world;
   const readAgain = () => given?.reading ?? readSettings(sources());
@@ -202,11 +199,7 @@ export function createContext(
     sends: () => world.onSend?.(),
     keepSecret: (word) => secrets.add(word),
     redact: (text) => secrets.redact(text),
-    atEnd: (act) => void ends.push(act),
     exitCode: () => code,
-    end: (error) => {
-      for (let act = ends.pop(); act !== undefined; act = ends.pop()) act(error);
-    },
   };
 }
 

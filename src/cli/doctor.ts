@@ -5,7 +5,6 @@ import type { Finding } from '../setup/check.ts';
 import { examine } from '../setup/doctor.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { refuseOwnFileAsLog } from './files.ts';
 import { paint, pasteable, printResult } from './output.ts';
 
 interface Flags extends AllFlags {
@@ -25,8 +24,7 @@ export function define(program: Command, context: CliContext): void {
   addAllFlags(command).action(async (flags: Flags) => {
     if (flags.all) return runForAll(context, command, failureWords);
     const reading = context.reading();
-    const refuseAsLog = (file: string) => refuseOwnFileAsLog(context, file);
-    const place = { ...context, reading, settings: reading.rest, refuseAsLog };
+    const place = { ...context, reading, settings: reading.rest };
     const { findings: checks, capabilities } = await examine(place, flags.probe ?? false, context.releases);
     const profile = reading.rest.profile ?? null;
     const document = { profile, ...documentOf(context, checks), capabilities };

@@ -22,15 +22,6 @@ export function refuseOwnFiles(context: CliContext, path: string): void {
   }
 }
 
-/** Throws a UsageError if the log would be appended to another one of our own files. */
-export function refuseOwnFileAsLog(context: CliContext, path: string): void {
-  if (isOneOf(ownFiles(context, ['log.file']), path)) {
-    throw new UsageError(`the log cannot go to ${path}, which is another one of admin-mirror's own files`, {
-      advice: 'Name a file of its own: --log-file, ADMIN_MIRROR_LOG_FILE or log.file.',
-    });
-  }
-}
-
 function isOneOf(files: ReadonlySet<string>, path: string): boolean {
   const wanted = resolve(path);
   if (files.has(wanted) || [...files].some((each) => wanted.startsWith(`${each}.owner-`))) return true;
@@ -44,10 +35,10 @@ function isOneOf(files: ReadonlySet<string>, path: string): boolean {
 }
 
 /** Every file that belongs to the program, of all servers of the config file, whether it exists or not. */
-function ownFiles(context: CliContext, except: readonly string[] = []): ReadonlySet<string> {
+function ownFiles(context: CliContext): ReadonlySet<string> {
   const readings = [context.reading(), ...context.serversOfConfig().map(({ reading }) => reading)];
   const named = readings.flatMap(({ readings: settings, rest: { store, api } }) => [
-    ...settings.filter(({ setting }) => !except.includes(setting.key)).flatMap(({ files }) => files),
+    ...settings.flatMap(({ files }) => files),
     api.keyFile,
     ...databasesOf(store),
   ]);

@@ -26,7 +26,6 @@ export async function run(
     // Only now are the flags of the command known.
     await program.parseAsync(words, { from: 'user' });
     await context.releases.close();
-    context.end();
     return context.exitCode();
   } catch (error) {
     // Report the failure of the command itself, not a later one of closing.
@@ -220,10 +219,9 @@ function inherit(command: Command, from: Command, before = ''): void {
   for (const each of command.commands) inherit(each, command, `${path} `);
 }
 
-function failed(context: ReturnType<typeof createContext>, error: unknown): ExitCode {
+function failed(context: CliContext, error: unknown): ExitCode {
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
   const explained = explain(context, error);
-  context.end(explained);
   printError(context, explained);
   return explained instanceof OperatorError ? explained.exitCode : 1;
 }

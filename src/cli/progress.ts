@@ -63,14 +63,14 @@ interface Tracker<Event> {
   readonly log: (event: Event) => void;
 }
 
-/** Draws if somebody watches. A log file gets its lines in any case. */
+/** Draws if somebody watches, and logs else. */
 function openWatch<Event extends { readonly kind: string }>(
   context: CliContext,
   log: Log,
   tracker: Tracker<Event>,
 ): Watch<Event> {
   const draw = openDrawing(context);
-  const isLogged = draw === undefined || context.settings().log.file !== undefined;
+  const isLogged = draw === undefined;
   let drawnAt: number | undefined;
   return {
     progress: (event) => {

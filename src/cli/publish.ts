@@ -53,7 +53,7 @@ Examples:
 async function run(context: CliContext, flags: Flags): Promise<void> {
   const settings = context.settings();
   const { run = runId(systemClock) } = context;
-  const surroundings = await openSurroundings(context, () => ({ run }));
+  const surroundings = openSurroundings(context, () => ({ run }));
   const watch = openShareWatch(
     context,
     flags.restore === undefined ? (flags.check ? 'comparing' : 'publishing') : 'restoring',

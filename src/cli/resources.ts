@@ -68,7 +68,7 @@ function defineOperation(parent: Command, context: CliContext, resource: Resourc
 
 /** Runs the work with a client. Under `--json`, also prints the response to a refused request. */
 async function withClient(context: CliContext, work: (client: Client) => Promise<void>): Promise<void> {
-  const log = await openLog(context);
+  const log = openLog(context);
   const client = openApi({ settings: context.settings(), log, clock: systemClock }, context.releases);
   try {
     await work(client);

@@ -79,7 +79,7 @@ interface Place {
 
 /** Works until the context's signal is aborted. Throws a LockHeldError if another worker has this mirror. */
 export async function work(context: CliContext): Promise<void> {
-  const log = await openLog(context);
+  const log = openLog(context);
   const reading = context.reading();
   const { signal, readAgain, onHangUp } = context;
   const place: Place = { reading, readAgain, servers: context.serversOfConfig, log, signal, onHangUp };
@@ -209,7 +209,7 @@ export async function workForAll(context: CliContext): Promise<void> {
     throw noJobs();
   }
   const { rest } = context.reading();
-  const log = await openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
+  const log = openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
   const inTurn = turnsOf();
   const watched: Watched = { watches: new Map(), troubles: new Map() };
   const running = new Map<string | null, { stop: () => void; hangUp: () => void; done: Promise<void> }>();

@@ -119,7 +119,7 @@ async function sendTestAlert(context: CliContext): Promise<void> {
   const settings = context.settings();
   const { alerts } = settings;
   const userAgent = `admin-mirror/${version()}`;
-  const ports = { userAgent, folder, environment: withoutSecrets(environment), log: await openLog(context) };
+  const ports = { userAgent, folder, environment: withoutSecrets(environment), log: openLog(context) };
   const channels = Object.entries(channelsOf({ ...alerts, network: networkOf(settings) }, ports));
   if (channels.length === 0) {
     throw new UsageError('no alert channel is set', {

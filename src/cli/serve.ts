@@ -30,7 +30,7 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const settings = context.settings();
   const address = addressOf(settings, flags);
   const actor = context.actor();
-  const surroundings = await openSurroundings(context);
+  const surroundings = openSurroundings(context);
   const { redact, keepSecret, folder, environment } = context;
   const servers = context.serversOfConfig();
   const commands = { folder, environment, settings: { reading: context.reading(), servers } };

@@ -71,7 +71,7 @@ function planWords(plan: unknown): string {
 /** Syncs and prints the report. Throws the reason if the sync is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const { run = runId(systemClock) } = context;
-  const surroundings = await openSurroundings(context, () => ({ run }));
+  const surroundings = openSurroundings(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run, actor: context.actor() };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(openSyncWatch(context, surroundings.log, resources));

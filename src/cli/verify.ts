@@ -43,7 +43,7 @@ function verdictWords(report: unknown): string {
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   const { run = runId(systemClock) } = context;
-  const surroundings = await openSurroundings(context, () => ({ run }));
+  const surroundings = openSurroundings(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
     const everyMs = context.run === undefined ? undefined : followedMs;

@@ -463,7 +463,7 @@ function settingsOf(
     serve: Object.freeze({ ...section('serve'), oidc: section('serve.oidc') }),
     worker: section('worker'),
     alerts: section('alerts'),
-    log: Object.freeze({ ...section('log'), ...constants.log, ...other.log }),
+    log: Object.freeze({ ...constants.log, ...other.log }),
     /** The worker's jobs in the order of the config file, the only place for them. */
     jobs: Object.freeze(more.jobs),
   });

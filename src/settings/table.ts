@@ -148,10 +148,6 @@ export const settingTable = [
   setting('alerts.webhook', hook, 'https address that the worker posts its alerts to; kept secret', null),
   setting('alerts.command', kinds.program, 'program that the worker runs for each alert', null),
   setting('alerts.ping', hook, 'https address that is requested after each complete sync; kept secret', null),
-  setting('log.file', path, 'a file for the log lines, in place of standard error', null, {
-    flag: '--log-file <file>',
-    isOwnFile: true,
-  }),
 ] as const;
 
 type Row = (typeof settingTable)[number];

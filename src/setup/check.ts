@@ -22,8 +22,6 @@ export interface Place {
   readonly signal: AbortSignal;
   /** Asks the server, once. */
   readonly server: () => Promise<ServerFindings>;
-  /** Throws if the file is one of the program's own. */
-  readonly refuseAsLog: (file: string) => void;
 }
 
 export interface Finding {

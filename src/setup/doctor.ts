@@ -31,7 +31,6 @@ const checks: readonly Check[] = [
   local.reportsCheck,
   nights.jobsCheck,
   nights.backupsCheck,
-  nights.logCheck,
   nights.publishCheck,
   nights.alertsCheck,
 ];

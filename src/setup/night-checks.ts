@@ -1,4 +1,4 @@
-/** Checks what the nightly jobs need: the jobs, where they write, the log and the alerts. Runs no job, sends nothing. */
+/** Checks what the nightly jobs need: the jobs, where they write, and the alerts. Runs no job, sends nothing. */
 import { constants } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import type { Socket } from 'node:net';
@@ -38,19 +38,6 @@ export const backupsCheck: Check = {
   name: 'backups',
   run: ({ settings: { backup } }) =>
     checkFolder({ name: 'backups', folder: backup.folder, places: 'admin-mirror backup FOLDER' }),
-};
-
-export const logCheck: Check = {
-  name: 'log',
-  run: ({ settings: { log }, refuseAsLog }) => {
-    if (log.file === undefined) return [];
-    refuseAsLog(log.file);
-    return checkFolder({
-      name: 'log',
-      folder: dirname(log.file),
-      places: '--log-file, ADMIN_MIRROR_LOG_FILE or log.file',
-    });
-  },
 };
 
 /** Connects and reads; writes nothing. */

@@ -128,7 +128,7 @@ describe('another command with --all', () => {
 });
 
 describe('--all', () => {
-  test.each(['--profile', '--db', '--journal', '--base-url', '--log-file'])(
+  test.each(['--profile', '--db', '--journal', '--base-url'])(
     'is refused with %s, which is for one server',
     async (flag) => {
       const { code, stderr } = await run('sync', '--all', flag, 'https://x.example.com');

@@ -5,7 +5,6 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { runCli, spawnCli } from '../support/cli.ts';
 import { sourceCommandFile } from '../support/command-file.ts';
-import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
@@ -114,9 +113,7 @@ describe('completions', () => {
   async function complete(...words: string[]): Promise<string[]> {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'settings.yaml'), '');
-    const servers = ['shop', 'staging'].map((name) => `  ${name}: { api: { base_url: "http://127.0.0.1:9" } }\n`);
     mkdirSync(join(folder, 'config/reports'), { recursive: true });
-    writeFileSync(join(folder, 'config/admin-mirror.yaml'), `profile: shop\nprofiles:\n${servers.join('')}`);
     const { stdout } = await spawnCli(['complete', '--', ...words], { folder });
     return stdout
       .split('\n')
@@ -139,31 +136,9 @@ describe('completions', () => {
     [['bulk', 'plan', 'no'], ['notify']],
     [['bulk', 'plan', 'balance', 'sett'], ['settings.yaml']],
     [['snapshot', 'config/re'], ['config/reports/']],
-    [
-      ['sync', '--profile', 's'],
-      ['shop', 'staging'],
-    ],
-    [['export', 'report:unp'], ['report:unpaid']],
-    [['reports', 'unp'], ['unpaid']],
-    [['bulk', 'status', ''], []],
     [['dem'], []],
   ])('offer for %j', { tags: 'full' }, async (words, offered) => {
     expect(await complete(...words)).toEqual(offered);
-  });
-
-  test('offer the tables of a mirror and the batches of a journal', { tags: 'full' }, async () => {
-    const folder = temporaryFolder();
-    const sandbox = await startSandbox({ users: 3 });
-    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
-    writeFileSync(join(folder, 'sheet.csv'), 'user_id,type,amount\n1,add,1\n');
-    expect((await spawnCli(['sync'], { folder, environment })).code).toBe(0);
-    const { stdout } = await spawnCli(['bulk', 'plan', 'balance', 'sheet.csv', '--json'], { folder, environment });
-    const { batch } = JSON.parse(stdout) as { batch: string };
-    const offered = async (...words: string[]) =>
-      (await spawnCli(['complete', '--', ...words], { folder, environment })).stdout.split('\n');
-    expect(await offered('bulk', 'results', '')).toContain(`${batch}\t`);
-    expect(await offered('export', 'users_h')).toContain('users_history\t');
-    expect(await offered('schema', 'coup')).toContain('coupons\t');
   });
 
   test.each(['bash', 'zsh', 'fish', 'powershell'])('have a script for %s that asks the command', async (shell) => {

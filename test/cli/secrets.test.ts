@@ -66,7 +66,7 @@ describe('with a server that echoes everything', () => {
       const plain = await run(argv, url, ['--verbose'], 'debug');
       expect(toldIn(plain.all)).toEqual([]);
       expect(plain.stderr).toContain('"path":"/api/v1/users');
-      expect(toldIn((await run(argv, url, ['--json', '--log-file', 'log/all.log'], 'debug')).all)).toEqual([]);
+      expect(toldIn((await run(argv, url, ['--json'], 'debug')).all)).toEqual([]);
     });
   });
 
@@ -77,7 +77,7 @@ describe('with a server that echoes everything', () => {
 
   test('a sync brings no secret into the mirror, its events or its log', async () => {
     const { url } = await startEchoingServer('accepts');
-    const { all, code, folder } = await run(['sync'], url, ['--json', '--log-file', 'all.log'], 'debug');
+    const { all, code, folder } = await run(['sync'], url, ['--json'], 'debug');
     expect(code).toBe(0);
     expect(toldIn(all)).toEqual([]);
     const seen = await invoke(['query', 'SELECT _extra FROM users', '--format', 'json'], { folder });
@@ -89,7 +89,7 @@ describe('with a server that echoes everything', () => {
 
 test('the password of an account is never shown, whether it is accepted or refused', async () => {
   const folder = temporaryFolder();
-  const flags = ['--verbose', '--json', '--log-file', 'all.log'];
+  const flags = ['--verbose', '--json'];
   const given = async (input: string, ...argv: readonly string[]) => {
     const { code, stdout, stderr } = await invoke(['people', ...argv, ...flags], { folder, input });
     expect(toldIn(`${stdout}\n${stderr}\n${filesIn(folder)}`)).toEqual([]);

@@ -158,7 +158,6 @@ describe('an option of every command', () => {
 
 test.each([
   ['bulk run balance rows.csv --reason', '--reason <text>'],
-  ['snapshot --log-file', '--log-file <file>'],
   ['users get 7 --config', '--config <file>'],
 ])('a flag whose value is missing is named: %s', async (line, flag) => {
   const { code, stderr } = await invoke(line.split(' '));

@@ -236,13 +236,12 @@ describe('an output file', () => {
         ['snapshot', 'out/copy.db'],
         ['snapshot', 'out/others.db', '--anonymise'],
         ['backup', 'out/backups'],
-        ['sync', '--quick', '--log-file', 'logs/run/sync.log'],
       ];
       for (const argv of written) expect((await invoke(argv, { folder, environment })).code).toBe(0);
       const made = readdirSync(folder, { recursive: true, withFileTypes: true });
       const files = made.filter((each) => each.isFile());
       expect(made.filter((each) => each.isDirectory()).map(({ name }) => name)).toEqual(
-        expect.arrayContaining(['data', 'out', 'all', 'results', 'backups', 'logs', 'run']),
+        expect.arrayContaining(['data', 'out', 'all', 'results', 'backups']),
       );
       const names = files.map(({ name }) => name);
       for (const name of [

@@ -89,10 +89,8 @@ describe('a profile', () => {
     expect(origin('store.mirror')).toBe('config/admin-mirror.yaml:17, profile staging');
   });
 
-  test('has its own folders for backups, log files and outputs of jobs', () => {
+  test('has its own folders for backups and outputs of jobs', () => {
     const jobs = `
-log:
-  file: logs/nightly.log
 jobs:
   - { name: users, run: export, what: users, output: data/exports/users.csv, cron: "0 3 * * *" }
   - { name: copy, run: snapshot, file: copy.db, cron: "0 4 * * *" }
@@ -101,13 +99,11 @@ jobs:
     const { settings, folder, problems } = read({ file: `${file}${jobs}`, flags: staging });
     expect(problems).toEqual([]);
     expect(settings?.backup.folder).toBe(join(folder, 'data/backups/staging'));
-    expect(settings?.log.file).toBe(join(folder, 'logs/staging/nightly.log'));
     expect(settings?.jobs.map(({ call }) => commandText(call))).toEqual([
       'admin-mirror export users --output data/exports/staging/users.csv',
       'admin-mirror snapshot staging/copy.db',
       'admin-mirror backup /mnt/more/staging --keep 3',
     ]);
-    expect(read({ flags: staging }).settings?.log.file).toBeUndefined();
   });
 
   test('is not needed for a server outside the profiles', () => {
@@ -226,15 +222,6 @@ describe('the files of two profiles', () => {
     }
   });
 
-  test.each(['log:\n      file: data/sync.log'])('must not be the same: %s of both', (own) => {
-    const text = ['production', 'staging']
-      .map((of) => `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    ${own}\n`)
-      .join('');
-    expect(read({ file: `profiles:\n${text}`, flags: staging }).problems).toEqual([
-      expect.stringContaining('is the same'),
-    ]);
-  });
-
   test('must not be the same through a link, a flag or a variable', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data/production'), { recursive: true });
@@ -267,8 +254,6 @@ api:
   key_file: secrets/{profile}.key
 store:
   mirror: /srv/{profile}/m.db
-log:
-  file: /var/log/{profile}.log
 jobs:
   - { name: users, run: export, what: users, output: "out/{profile}-users.csv", cron: "0 3 * * *" }
 profiles:
@@ -282,7 +267,6 @@ profiles:
     expect(settings).toMatchObject({
       api: { baseUrl: 'https://staging.example.com', keyFile: join(folder, 'secrets/staging.key') },
       store: { mirror: '/srv/staging/m.db', journal: join(folder, 'data/staging/journal.db') },
-      log: { file: '/var/log/staging.log' },
     });
     expect(settings?.jobs[0]?.call.options['output']).toBe('out/staging-users.csv');
     expect(origin('api.key')).toBe('config/admin-mirror.yaml:4, profile staging');
@@ -308,7 +292,7 @@ profiles:
   test('is not set outside the profiles', () => {
     expect(read({ file: common }).problems[0]).toContain('none was chosen');
     const { settings } = read({ file: common, environment: { ADMIN_MIRROR_BASE_URL: 'https://first.example.com' } });
-    expect([settings?.profile, settings?.api.keyFile, settings?.log.file]).toEqual([undefined, undefined, undefined]);
+    expect([settings?.profile, settings?.api.keyFile]).toEqual([undefined, undefined]);
   });
 });
 

@@ -26,7 +26,7 @@ async function trap() {
   return { url: await listening(server), asked };
 }
 
-const wordsFor = (url: string) => ['--quiet', '--yes', '-V', '--config=x', `--base-url=${url}`, '--log-file=x', '--'];
+const wordsFor = (url: string) => ['--quiet', '--yes', '-V', '--config=x', `--base-url=${url}`, '--'];
 
 /** Waits until the run that the response leads to has ended, and returns its page. */
 async function ended({ get }: Browser, response: Response): Promise<string> {

@@ -82,7 +82,7 @@ export type BulkPorts = Awaited<ReturnType<typeof openBulk>>;
 /** @param rehearsal the journal is only for this run, and the mirror must not remember it */
 export async function openBulk(context: CliContext, rehearsal = false) {
   let batch: string | undefined;
-  const surroundings = await openSurroundings(context, () => ({ batch }));
+  const surroundings = openSurroundings(context, () => ({ batch }));
   return {
     ...(await openBulkPorts(surroundings, context.actor(), context.releases, rehearsal)),
     log: surroundings.log,

@@ -18,18 +18,10 @@ import {
 import { batchCapProblem, capAdvice } from './caps.ts';
 import { NotSentError, UsageError } from '../model/errors.ts';
 import { changeOf, moneyText } from '../model/money.ts';
-import { later, type Timestamp } from '../model/time.ts';
-import {
-  accountAltered,
-  accountRecords,
-  appendSteps,
-  canonical,
-  type Head,
-  type Json,
-  type NewStep,
-  updateBatch,
-} from './chain.ts';
+import { later } from '../model/time.ts';
+import { accountAltered, accountRecords, append, canonical, changeBatch, type Head, type Json } from './chain.ts';
 import { countsAsSent, mayBeMade, sentSince } from './claim-view.ts';
+import type { Acting } from './database.ts';
 import type { Approval, Batch, BatchApproval, JournalRules, NewWrite } from './port.ts';
 import {
   approvalMissing,
@@ -37,27 +29,31 @@ import {
   approvedHash,
   checkOpen,
   decidingKinds,
+  higherCaps,
   isMaker,
   makersOf,
-  nounOf,
   nextCommand,
   noPolicy,
+  nounOf,
   standingOf,
-  higherCaps,
 } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
 export const noRules: JournalRules = { approval: {}, caps: null };
 
-/** Who acts, when, and under which rules. */
-export interface Acting {
-  readonly rules: JournalRules;
-  /** Never before the newest step. */
-  readonly now: Timestamp;
-  /** A day before the clock's time: what went out since then counts. */
-  readonly daySince: Timestamp;
-  readonly actor: Actor | null;
-  readonly stepOf: (at: Timestamp, step: Pick<NewStep, 'batch' | 'kind'> & Partial<NewStep>) => NewStep;
+type Looking = Pick<Acting, 'connection' | 'rules' | 'now' | 'daySince'>;
+
+async function accountsIn(connection: Connection): Promise<Account[]> {
+  return (await accountRecords(connection)).map(({ account }) => account);
+}
+
+/** What the standing of an approval is worked out from. */
+async function factsAbout(connection: Connection, batch: Pick<Batch, 'hash'>) {
+  return {
+    accounts: await accountsIn(connection),
+    steps: await stepsAbout(connection, batch),
+    ends: await approverEnds(connection),
+  };
 }
 
 /** The steps that decide about the batch and about all batches with the same plan, oldest first. */
@@ -95,57 +91,47 @@ async function approverEnds(connection: Connection): Promise<Map<string, number>
   );
 }
 
-/** What the standing of an approval is worked out from. */
-async function factsAbout(connection: Connection, batch: Pick<Batch, 'hash'>) {
-  return {
-    accounts: await accountsIn(connection),
-    steps: await stepsAbout(connection, batch),
-    ends: await approverEnds(connection),
-  };
-}
-
-async function accountsIn(connection: Connection): Promise<Account[]> {
-  return (await accountRecords(connection)).map(({ account }) => account);
-}
-
 /**
  * Returns the state of the batch's approval; null if it has no policy.
  * @param sender who would send it; null for whoever changed it last
  */
-export async function approvalIn(
-  connection: Connection,
-  batch: Batch,
-  { rules, now, daySince }: Pick<Acting, 'rules' | 'now' | 'daySince'>,
-  sender: Actor | null,
-): Promise<Approval | null> {
+export async function approvalIn(looking: Looking, batch: Batch, sender: Actor | null): Promise<Approval | null> {
   const { approval } = batch;
   if (approval === null) return null;
+  const { connection, rules, now } = looking;
   const facts = await factsAbout(connection, batch);
-  const { accounts, steps } = facts;
-  const by = sender ?? makersOf(steps, batch).at(-1) ?? null;
-  const subject = batch.action as ApprovalSubject;
-  const { policy, totals } = approval;
-  const alone =
-    policy.alonePerDay === undefined || by === null
-      ? '0'
-      : await aloneToday(connection, subject, by, accounts, daySince, batch.batch);
-  const reasons = approvalReasons(policy, subject, totals, alone);
+  const by = sender ?? makersOf(facts.steps, batch).at(-1) ?? null;
+  const { policy } = approval;
+  const reasons = await reasonsFor(looking, batch.action, policy, approval.totals, by, batch.batch);
   const needed = reasons.length === 0 ? 0 : policy.approvers;
   const hash = approvedHash(batch, approval, rules.caps);
   return standingOf({ batch, policy, hash, needed, reasons, now, ...facts });
 }
 
+/** Why the policy wants an approval, from the totals and what the person has sent alone today; empty if it does not. */
+async function reasonsFor(
+  looking: Looking,
+  action: string,
+  policy: BatchApproval['policy'],
+  totals: BatchApproval['totals'],
+  person: Actor | null,
+  exceptBatch: string | null,
+): Promise<string[]> {
+  const subject = action as ApprovalSubject;
+  const counts = policy.alonePerDay !== undefined && person !== null;
+  return approvalReasons(
+    policy,
+    subject,
+    totals,
+    counts ? await aloneToday(looking, subject, person, exceptBatch) : '0',
+  );
+}
+
 /** Throws a UsageError if no row may go out now. The claim has already counted what the sender sent alone. */
-export async function checkSending(
-  connection: Connection,
-  name: string,
-  { rules, now, actor }: Pick<Acting, 'rules' | 'now' | 'actor'>,
-): Promise<void> {
-  const { account = null } = actor ?? {};
-  if (
-    account !== null &&
-    !(await accountsIn(connection)).some((each) => each.name === account && hasRole(each, 'maker'))
-  ) {
+export async function checkSending({ connection, rules, now, actor }: Acting, name: string): Promise<void> {
+  const account = actor?.account ?? null;
+  const isMakerNow = (each: Account): boolean => each.name === account && hasRole(each, 'maker');
+  if (account !== null && !(await accountsIn(connection)).some(isMakerNow)) {
     throw new NotSentError(`${account} is not an active maker any more`, {
       advice: `Another maker can continue, or somebody on the command line, with \`admin-mirror bulk resume ${name}\`.`,
     });
@@ -171,15 +157,13 @@ export async function checkSending(
 
 /** Submits the batch for approval. Throws a UsageError if there is nothing to submit. */
 export async function submit(
-  connection: Connection,
+  acting: Acting,
   name: string,
   { note, again }: { readonly note: string | null; readonly again: string | null },
-  acting: Acting,
 ): Promise<void> {
-  const { now, stepOf } = acting;
-  const found = await batchToApprove(connection, name);
-  const reason = again ?? found.againReason;
-  const before = await approvalIn(connection, { ...found, againReason: reason }, acting, acting.actor);
+  const found = await batchToApprove(acting, name);
+  const againReason = again ?? found.againReason;
+  const before = await approvalIn(acting, { ...found, againReason }, acting.actor);
   if (before === null) throw noPolicy(found);
   if (before.state === 'approved') {
     throw new UsageError(`batch ${name} is approved already, until ${before.until}`, {
@@ -187,59 +171,52 @@ export async function submit(
     });
   }
   if (before.state === 'waiting') throw approvalMissing(found, before);
-  const steps: NewStep[] = [];
-  if (reason !== found.againReason) {
-    const digest = await updateBatch(connection, name, { againReason: reason });
-    steps.push(stepOf(now, { batch: name, kind: 'again', note: reason, digest }));
+  if (againReason !== found.againReason) {
+    await changeBatch(acting, name, { againReason }, { kind: 'again', note: againReason });
   }
-  steps.push(stepOf(now, { batch: name, kind: 'submitted', data: { hash: before.hash, needed: before.needed }, note }));
-  await appendSteps(connection, steps);
+  const data = { hash: before.hash, needed: before.needed };
+  await append(acting, { batch: name, kind: 'submitted', data, note });
 }
 
 /** Records the approval of the acting account for the content with this hash. */
-export async function approve(connection: Connection, name: string, hash: string, acting: Acting): Promise<void> {
-  const { now, stepOf } = acting;
-  const found = await batchToApprove(connection, name);
-  const before = await approvalIn(connection, found, acting, null);
+export async function approve(acting: Acting, name: string, hash: string): Promise<void> {
+  const found = await batchToApprove(acting, name);
+  const before = await approvalIn(acting, found, null);
   if (before === null || found.approval === null) throw noPolicy(found);
-  const account = await actingApprover(connection, acting);
+  const account = await actingApprover(acting);
+  const what = `${nounOf(found)} ${name}`;
   if (before.hash !== hash) {
-    throw new UsageError(`${nounOf(found)} ${name} has changed since you looked at it; nothing was approved`, {
+    throw new UsageError(`${what} has changed since you looked at it; nothing was approved`, {
       advice: `Look at it again: \`admin-mirror bulk status ${name}\`.`,
     });
   }
-  const makers = makersOf(await stepsAbout(connection, found), found);
-  if (isMaker(account, makers)) {
-    throw new UsageError(
-      `${account.name} made, changed or submitted ${nounOf(found)} ${name}: nobody may approve their own`,
-      {
-        advice:
-          before.approvers.length === 0
-            ? 'Another approver is needed: `admin-mirror people add` makes one.'
-            : `${before.approvers.join(', ')} can approve it.`,
-      },
-    );
+  if (isMaker(account, makersOf(await stepsAbout(acting.connection, found), found))) {
+    const others = before.approvers;
+    throw new UsageError(`${account.name} made, changed or submitted ${what}: nobody may approve their own`, {
+      advice:
+        others.length === 0
+          ? 'Another approver is needed: `admin-mirror people add` makes one.'
+          : `${others.join(', ')} can approve it.`,
+    });
   }
   if (before.given.some(({ by, problem }) => problem === null && by.account === account.name)) {
-    throw new UsageError(`${account.name} has approved ${nounOf(found)} ${name} already`);
+    throw new UsageError(`${account.name} has approved ${what} already`);
   }
   checkOpen(found, before);
-  const until = later(now, found.approval.policy.goodForMs);
-  await appendSteps(connection, [stepOf(now, { batch: name, kind: 'approved', data: { hash, until } })]);
+  const until = later(acting.now, found.approval.policy.goodForMs);
+  await append(acting, { batch: name, kind: 'approved', data: { hash, until } });
 }
 
 /** Records the denial by the acting account of the batch as it is now. */
-export async function deny(connection: Connection, name: string, reason: string, acting: Acting): Promise<void> {
-  const { now, stepOf } = acting;
-  const found = await batchToApprove(connection, name);
-  const before = await approvalIn(connection, found, acting, null);
+export async function deny(acting: Acting, name: string, reason: string): Promise<void> {
+  const found = await batchToApprove(acting, name);
+  const before = await approvalIn(acting, found, null);
   checkOpen(found, before);
-  await actingApprover(connection, acting);
-  const data = { hash: before.hash };
-  await appendSteps(connection, [stepOf(now, { batch: name, kind: 'denied', data, note: reason })]);
+  await actingApprover(acting);
+  await append(acting, { batch: name, kind: 'denied', data: { hash: before.hash }, note: reason });
 }
 
-async function actingApprover(connection: Connection, { actor }: Pick<Acting, 'actor'>): Promise<Account> {
+async function actingApprover({ connection, actor }: Acting): Promise<Account> {
   const name = actor?.account ?? null;
   const account = (await accountsIn(connection)).find((each) => each.name === name);
   if (account !== undefined && hasRole(account, 'approver')) return account;
@@ -249,12 +226,11 @@ async function actingApprover(connection: Connection, { actor }: Pick<Acting, 'a
   });
 }
 
-async function batchToApprove(connection: Connection, name: string): Promise<Batch> {
+async function batchToApprove({ connection }: Acting, name: string): Promise<Batch> {
   const found = await batchNamed(connection, name);
   if (found === undefined) throw new UsageError(`there is no batch ${name}`);
-  if (found.state === 'done')
-    throw new UsageError(`${nounOf(found)} ${name} is done: there is nothing left to approve`);
-  return found;
+  if (found.state !== 'done') return found;
+  throw new UsageError(`${nounOf(found)} ${name} is done: there is nothing left to approve`);
 }
 
 /** Returns the approval record of a new batch; null if no policy covers it. */
@@ -272,80 +248,66 @@ export function newApproval(
 
 /** Returns the step that last accepted this journal in place of a newer one; undefined if there is none. */
 export async function lastAccepted(connection: Connection): Promise<number | undefined> {
-  const steps = connection
-    .selectFrom('journal_steps')
-    .select('step')
-    .where('kind', '=', 'accepted')
-    .where('batch', 'is', null);
-  return (await steps.orderBy('step', 'desc').limit(1).executeTakeFirst())?.step;
+  const steps = connection.selectFrom('journal_steps').select('step').where('kind', '=', 'accepted');
+  const newest = steps.where('batch', 'is', null).orderBy('step', 'desc').limit(1);
+  return (await newest.executeTakeFirst())?.step;
 }
 
 /**
  * Accepts this journal in place of a newer one. The newer one may have used approvals up that this one still counts, so every
  * batch that is not done needs new ones.
+ * @param instead what is known elsewhere as the newest step
  */
-export async function acceptJournal(
-  connection: Connection,
-  reason: string,
-  instead: Head | null,
-  { now, stepOf }: Acting,
-): Promise<void> {
-  const data = { instead: instead && { ...instead } };
-  await appendSteps(connection, [stepOf(now, { batch: null, kind: 'accepted', data, note: reason })]);
+export async function acceptJournal(acting: Acting, reason: string, instead: Head | null): Promise<void> {
+  const { connection } = acting;
+  await append(acting, { kind: 'accepted', data: { instead: instead && { ...instead } }, note: reason });
   const accepted = await lastAccepted(connection);
   const batches = connection.selectFrom('journal_batches').select(['batch', 'approval']).where('state', '<>', 'done');
   for (const { batch, approval } of await batches.where('approval', 'is not', null).execute()) {
     const renewed = { ...(JSON.parse(approval ?? '') as BatchApproval), accepted };
-    const digest = await updateBatch(connection, batch, { approval: JSON.stringify(renewed) });
-    await appendSteps(connection, [stepOf(now, { batch, kind: 'accepted', digest })]);
+    await changeBatch(acting, batch, { approval: JSON.stringify(renewed) }, { kind: 'accepted' });
   }
 }
 
 /** Records that a person wants a row to be sent again: it counts once more in the totals and needs a new approval. */
 export async function recordResend(
-  connection: Connection,
+  acting: Acting,
   row: Pick<JournalTables['journal_intents'], 'batch' | 'row' | 'plannedBefore' | 'plannedAfter'>,
-  { now, stepOf }: Acting,
 ): Promise<void> {
-  const { batch, row: number } = row;
-  const approval = (await batchNamed(connection, batch))?.approval ?? null;
+  const approval = (await batchNamed(acting.connection, row.batch))?.approval ?? null;
   if (approval === null) return;
   const totals = withRow(approval.totals, changeOf(row));
-  const more: BatchApproval = { ...approval, totals, resent: [...approval.resent, number] };
-  const digest = await updateBatch(connection, batch, { approval: JSON.stringify(more) });
-  await appendSteps(connection, [stepOf(now, { batch, kind: 'resend', data: { row: number }, digest })]);
+  const more: BatchApproval = { ...approval, totals, resent: [...approval.resent, row.row] };
+  const step = { kind: 'resend', data: { row: row.row } };
+  await changeBatch(acting, row.batch, { approval: JSON.stringify(more) }, step);
 }
 
 /** Appends a step with the policies and bounds in force, unless the newest such step says the same. */
-export async function recordPolicy(connection: Connection, { rules, now, stepOf }: Acting): Promise<void> {
+export async function recordPolicy(acting: Acting): Promise<void> {
+  const { connection, rules } = acting;
   const policies = Object.entries(rules.approval).map(([subject, policy]) => [subject, policyByName(policy)] as const);
   const data: Readonly<Record<string, Json>> = {
     approval: Object.fromEntries(policies),
     caps: policies.length === 0 ? null : higherCaps(rules.caps, null),
   };
-  const last = await connection
+  // Literal text, not a bound value: only then does SQLite use the partial index on these steps.
+  const steps = connection
     .selectFrom('journal_steps')
     .select('data')
-    // Literal text, not a bound value: only then does SQLite use the partial index on these steps.
-    .where(sql<SqlBool>`kind = 'policy'`)
-    .orderBy('step', 'desc')
-    .limit(1)
-    .executeTakeFirst();
+    .where(sql<SqlBool>`kind = 'policy'`);
+  const last = await steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
   if (last === undefined ? policies.length === 0 : last.data === canonical(data)) return;
-  const words = policies.map(([subject, policy]) => {
-    const parts = Object.entries(policy).map(([name, value]) => `${name} ${value}`);
-    return `${subject}: ${parts.join(', ')}`;
-  });
-  const note = words.join('; ') || 'nothing needs approval';
-  await appendSteps(connection, [stepOf(now, { batch: null, kind: 'policy', data, note })]);
+  const wordsOf = (policy: object): string =>
+    Object.entries(policy)
+      .map(([name, value]) => `${name} ${value}`)
+      .join(', ');
+  const words = policies.map(([subject, policy]) => `${subject}: ${wordsOf(policy)}`);
+  await append(acting, { kind: 'policy', data, note: words.join('; ') || 'nothing needs approval' });
 }
 
 /** Throws a UsageError if a write by hand exceeds a bound or needs a second person. */
-export async function checkWrite(
-  connection: Connection,
-  write: NewWrite,
-  { rules, daySince, actor }: Acting,
-): Promise<void> {
+export async function checkWrite(looking: Looking & Pick<Acting, 'actor'>, write: NewWrite): Promise<void> {
+  const { connection, rules, daySince, actor } = looking;
   const change = changeByHand(write);
   if (change !== null && rules.caps !== null) {
     const { maxRow, maxTotal, maxDay } = rules.caps;
@@ -354,18 +316,12 @@ export async function checkWrite(
         advice: 'The balance before it could not be read. Say --type add or --type remove, with the difference.',
       });
     }
-    const others = await sentSince(connection, daySince, null);
-    const problem = batchCapProblem([change], others, rules.caps);
+    const problem = batchCapProblem([change], await sentSince(connection, daySince, null), rules.caps);
     if (problem !== null) throw new NotSentError(problem, { advice: capAdvice });
   }
   for (const [subject, totals] of writeTotals(write)) {
     const policy = rules.approval[subject];
-    if (policy === undefined) continue;
-    const alone =
-      policy.alonePerDay === undefined || actor === null
-        ? '0'
-        : await aloneToday(connection, subject, actor, await accountsIn(connection), daySince, null);
-    const reasons = approvalReasons(policy, subject, totals, alone);
+    const reasons = policy === undefined ? [] : await reasonsFor(looking, subject, policy, totals, actor, null);
     if (reasons.length === 0) continue;
     throw new NotSentError(`this must be approved by another person: ${reasons.join('; ')}`, {
       advice:
@@ -380,13 +336,13 @@ export async function checkWrite(
  * else the number of rows.
  */
 async function aloneToday(
-  connection: Connection,
+  { connection, daySince }: Looking,
   subject: ApprovalSubject,
   person: Actor,
-  accounts: readonly Account[],
-  since: Timestamp,
   exceptBatch: string | null,
 ): Promise<string> {
+  const accounts = await accountsIn(connection);
+  const isOwn = (actor: string | null) => actor === null || isOnePerson(person, JSON.parse(actor) as Actor, accounts);
   let totals = noTotals;
   const claims = await connection
     .selectFrom('journal_steps as s')
@@ -395,16 +351,12 @@ async function aloneToday(
     .where('b.action', '=', subject)
     .where('s.row', 'is', null)
     .where('s.kind', '=', 'claimed')
-    .where('s.at', '>=', since)
+    .where('s.at', '>=', daySince)
     .execute();
   for (const { batch, at, actor, data, rows } of claims) {
     const { approvals = [] } = JSON.parse(data) as ApprovalStep['data'];
-    if (batch === exceptBatch || approvals.length > 0) continue;
-    if (!isOnePerson(person, JSON.parse(actor) as Actor, accounts)) continue;
-    if (subject === 'deletions') {
-      totals = { ...totals, rows: totals.rows + rows };
-      continue;
-    }
+    if (batch === exceptBatch || approvals.length > 0 || !isOwn(actor)) continue;
+    if (subject === 'deletions') totals = { ...totals, rows: totals.rows + rows };
     const sent = connection
       .selectFrom('journal_intents')
       .select(['plannedBefore', 'plannedAfter'])
@@ -416,10 +368,10 @@ async function aloneToday(
   const writes = connection
     .selectFrom('journal_writes')
     .select(['operation', 'body', 'balance', 'actor'])
-    .where('at', '>=', since);
-  for (const { actor, ...write } of await writes.where(mayBeMade).execute()) {
-    if (actor !== null && !isOnePerson(person, JSON.parse(actor) as Actor, accounts)) continue;
-    for (const [about, one] of writeTotals(write)) {
+    .where('at', '>=', daySince)
+    .where(mayBeMade);
+  for (const { actor, ...write } of await writes.execute()) {
+    for (const [about, one] of isOwn(actor) ? writeTotals(write) : []) {
       if (about !== subject) continue;
       totals = { ...totals, rows: totals.rows + 1, gross: moneyText(new Big(totals.gross).plus(one.gross)) };
     }

@@ -1,16 +1,18 @@
 /** Whole batches: adding, adopting, claiming and discarding them, and requests to remove rows from the mirror. */
 import { sql, type UpdateObject } from 'kysely';
 import { noTotals, withRow } from '../model/approval.ts';
+import { UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
 import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
-import { type Acting, approvalIn, lastAccepted, newApproval, submit } from './approval.ts';
-import { appendSteps, newSalt, sealOf, updateBatch } from './chain.ts';
+import { approvalIn, lastAccepted, newApproval, recordPolicy, submit } from './approval.ts';
+import { append, changeBatch, newSalt, sealOf, updateBatch } from './chain.ts';
 import { canBeClaimed, claimable, isOpen, claimTimeAfter, viewOf } from './claim-view.ts';
-import type { JournalBackend } from './database.ts';
+import type { Acting } from './database.ts';
 import type {
   AdoptedRow,
   Batch,
+  BatchState,
   ClaimNote,
   ClaimTerms,
   ClaimView,
@@ -22,49 +24,51 @@ import { altered, discardRows, insertIntents, moveRow } from './rows.ts';
 import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
+type NewRows = Iterable<NewIntent> | AsyncIterable<NewIntent>;
+
+/** Stores the whole plan or nothing, so nothing if reading the rows fails. */
+export async function addBatch(acting: Acting, batch: NewBatch, rows: NewRows): Promise<void> {
+  await recordPolicy(acting);
+  try {
+    await storeBatch(acting, batch, rows);
+  } catch (error) {
+    if (batch.undoOf === null || !acting.backend.isTaken(error)) throw error;
+    throw new UsageError(`rows of batch ${batch.undoOf} are being taken back by another batch at this moment`, {
+      advice: '`admin-mirror bulk status` shows which one.',
+    });
+  }
+}
+
 /**
  * Stores the batch, its rows, and the policy in force.
  * @param before totals to count in addition to the rows
  */
-export async function storeBatch(
-  connection: Connection,
-  backend: JournalBackend,
-  batch: NewBatch,
-  rows: Iterable<NewIntent> | AsyncIterable<NewIntent>,
-  { rules, now: at, stepOf }: Acting,
-  before = noTotals,
-): Promise<void> {
-  const row = { ...batchRow(batch, at), salt: newSalt() };
+async function storeBatch(acting: Acting, batch: NewBatch, rows: NewRows, before = noTotals): Promise<void> {
+  const { connection, rules } = acting;
+  const row = batchRow(batch, acting.now);
   // The problems follow at the end. For each row, its foreign key makes SQLite read the whole record of the batch, which has
   // megabytes of problems if every row of a sheet is wrong.
-  await connection
-    .insertInto('journal_batches')
-    .values({ ...row, problems: '[]' })
-    .execute();
+  const begun = { ...row, problems: '[]' };
+  await connection.insertInto('journal_batches').values(begun).execute();
   const isCounted = newApproval(rules, batch, before) !== null;
   let totals = before;
   const onRow = (each: NewIntent): void => {
     if (isCounted && each.state === 'planned') totals = withRow(totals, changeOf(each));
   };
-  const sealed = await insertIntents(connection, backend, batch, rows, onRow);
+  const rowsSeal = await insertIntents(acting, batch, rows, onRow);
   const approval = newApproval(rules, batch, totals, isCounted ? await lastAccepted(connection) : undefined);
   const whole = approval === null ? row : { ...row, approval: JSON.stringify(approval) };
   await connection.updateTable('journal_batches').set(whole).where('batch', '=', batch.batch).execute();
-  const digest = sealOf(row.salt, whole);
-  const { action, hash, net, undoOf } = batch;
-  const data = { action, hash, net, undo_of: undoOf, ...sealed };
-  const steps = [stepOf(at, { batch: batch.batch, kind: 'added', data, digest })];
-  if (batch.againReason !== null) {
-    steps.push(stepOf(at, { batch: batch.batch, kind: 'again', note: batch.againReason }));
-  }
-  await appendSteps(connection, steps);
+  await append(acting, { batch: batch.batch, kind: 'added', ...sealedBatch(batch, whole, rowsSeal) });
+  const { againReason: note } = batch;
+  if (note !== null) await append(acting, { batch: batch.batch, kind: 'again', note });
 }
 
 function batchRow(batch: NewBatch, at: Timestamp) {
   const { file, columns, problems, warnings, server, againReason } = batch;
   return {
     ...batch,
-    state: 'planned' as const,
+    state: 'planned' as BatchState,
     // A name that a browser or this program has cut may end within a character. Sealed in another form than it is stored, the
     // batch would look altered.
     file: file === null ? null : storable(file),
@@ -74,39 +78,35 @@ function batchRow(batch: NewBatch, at: Timestamp) {
     server: JSON.stringify(server),
     againReason: againReason === null ? null : storable(againReason),
     createdAt: at,
+    salt: newSalt(),
   };
 }
 
+/** What the step that adds the batch has of it and its rows. */
+function sealedBatch(
+  { action, hash, net, undoOf }: NewBatch,
+  row: Readonly<Record<string, unknown>> & { readonly salt: string },
+  rowsSeal: { readonly rows: number; readonly seal: string },
+) {
+  return { data: { action, hash, net, undo_of: undoOf, ...rowsSeal }, digest: sealOf(row.salt, row) };
+}
+
 /** Stores a batch of rows that were made without this journal. The batch is done, or stopped if a row needs a person. */
-export async function adoptBatch(
-  connection: Connection,
-  backend: JournalBackend,
-  batch: NewBatch,
-  rows: readonly AdoptedRow[],
-  { now: at, stepOf }: Acting,
-): Promise<void> {
+export async function adoptBatch(acting: Acting, batch: NewBatch, rows: readonly AdoptedRow[]): Promise<void> {
+  const { connection, now } = acting;
   const states = await adoptedStates(connection, rows);
   const isDone = states.every((state) => state === 'applied');
-  const end = { state: isDone ? ('done' as const) : ('stopped' as const), finishedAt: isDone ? at : null };
-  const row = { ...batchRow(batch, at), ...end, appliedAt: at, salt: newSalt() };
+  const end = { state: isDone ? ('done' as const) : ('stopped' as const), finishedAt: isDone ? now : null };
+  const row = { ...batchRow(batch, now), ...end, appliedAt: now };
   await connection.insertInto('journal_batches').values(row).execute();
   const intents = rows.map(({ intent }) => intent);
-  const { action, hash, net, undoOf } = batch;
-  const sealed = await insertIntents(connection, backend, batch, intents, () => {});
-  const steps = [
-    stepOf(at, {
-      batch: batch.batch,
-      kind: 'adopted',
-      data: { action, hash, net, undo_of: undoOf, ...sealed },
-      digest: sealOf(row.salt, row),
-    }),
-  ];
+  const rowsSeal = await insertIntents(acting, batch, intents, () => {});
+  await append(acting, { batch: batch.batch, kind: 'adopted', ...sealedBatch(batch, row, rowsSeal) });
   for (const [index, { intent, fields }] of rows.entries()) {
     const to = states[index] ?? 'applied';
     const move = { batch: batch.batch, row: intent.row, from: 'planned', to, fields } as const;
-    steps.push(stepOf(at, { ...(await moveRow(connection, move)).step, kind: 'adopted' }));
+    await append(acting, { ...(await moveRow(connection, move)).step, kind: 'adopted' });
   }
-  await appendSteps(connection, steps);
 }
 
 /** The states in which the rows can be stored: only one row of a user can be open. */
@@ -121,18 +121,16 @@ async function adoptedStates(connection: Connection, rows: readonly AdoptedRow[]
 }
 
 /**
- * Claims the planned and blocked rows of the batch if `decide` does not throw. Throws what `decide` throws, and a UsageError if
- * an approval is missing.
+ * The only way to send: in one transaction over the whole journal, `decide` looks at everything, and the planned and blocked rows
+ * of the batch are claimed. If `decide` throws, nothing changes. Throws a UsageError if an approval is missing.
  */
 export async function claimBatch(
-  connection: Connection,
-  backend: JournalBackend,
+  acting: Acting,
   batch: string,
   terms: ClaimTerms,
   decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[],
-  acting: Acting,
 ): Promise<void> {
-  const { now, stepOf } = acting;
+  const { connection, backend, now } = acting;
   const found = await batchNamed(connection, batch);
   if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
   const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
@@ -141,8 +139,7 @@ export async function claimBatch(
   const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
   const toSend: Batch = reason === undefined ? found : { ...found, againReason: reason };
   // Resuming a batch only to check it again sends nothing and needs no approval.
-  const isSending = view.rows.length > 0;
-  const claim = isSending ? await claimApproved(connection, toSend, acting) : { columns: {}, data: {} };
+  const claim = view.rows.length > 0 ? await claimApproved(acting, toSend) : { columns: {}, data: {} };
   // This includes rows that were claimed before, because `decide` has also looked at what others have claimed since.
   const claimed = await connection
     .updateTable('journal_intents')
@@ -157,15 +154,13 @@ export async function claimBatch(
   });
   if (digest === null) throw altered(`batch ${batch}`);
   const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows), ...claim.data };
-  await appendSteps(connection, [
-    ...notes.map(({ kind, note }) => stepOf(at, { batch, kind, note })),
-    stepOf(at, { batch, kind: 'claimed', data, digest }),
-  ]);
+  for (const { kind, note } of notes) await append(acting, { at, batch, kind, note });
+  await append(acting, { at, batch, kind: 'claimed', data, digest });
 }
 
 /** Returns what a claim records of its approvals. Throws a UsageError if one is missing. */
-async function claimApproved(connection: Connection, batch: Batch, acting: Acting) {
-  const found = await approvalIn(connection, batch, acting, acting.actor);
+async function claimApproved(acting: Acting, batch: Batch) {
+  const found = await approvalIn(acting, batch, acting.actor);
   if (found === null) return { columns: {}, data: {} };
   if (found.missing > 0) throw approvalMissing(batch, found);
   const { hash, needed } = found;
@@ -174,12 +169,9 @@ async function claimApproved(connection: Connection, batch: Batch, acting: Actin
 }
 
 /** Returns the open request for these rows. Makes and submits one if there is none. Null if no policy covers deletions. */
-export async function deletionsRequested(
-  connection: Connection,
-  backend: JournalBackend,
-  { server, resource, rows, hash }: DeletionRequest,
-  acting: Acting,
-) {
+export async function requestDeletions(acting: Acting, { server, resource, rows, hash }: DeletionRequest) {
+  const { connection } = acting;
+  await recordPolicy(acting);
   const requests = connection
     .selectFrom('journal_batches')
     .select(['batch', 'state'])
@@ -190,52 +182,51 @@ export async function deletionsRequested(
     name = `deletions-${resource}-${hash.slice(0, 8)}${same.length === 0 ? '' : `-${same.length + 1}`}`;
     const nothing = { file: null, fileBytes: null, fileHash: null, undoOf: null, againReason: null, columns: [] };
     const request = { ...nothing, batch: name, action: 'deletions', hash, rowsDigest: hash, rows, server };
-    const totals = { ...noTotals, rows };
-    await storeBatch(connection, backend, { ...request, net: '0.00', problems: [], warnings: [] }, [], acting, totals);
+    await storeBatch(acting, { ...request, net: '0.00', problems: [], warnings: [] }, [], { ...noTotals, rows });
   }
   const found = async () => {
     const batch = await batchNamed(connection, name);
-    return batch === undefined ? null : approvalIn(connection, batch, acting, acting.actor);
+    return batch === undefined ? null : approvalIn(acting, batch, acting.actor);
   };
   const before = await found();
   if (before === null) return null;
   if (before.missing === 0 || before.state === 'waiting') return { batch: name, approval: before };
-  await submit(connection, name, { note: null, again: null }, acting);
+  await submit(acting, name, { note: null, again: null });
   const after = await found();
   return after === null ? null : { batch: name, approval: after };
 }
 
-/** Uses up the approval of the request. Throws a UsageError if it does not hold. */
-export async function claimDeletions(connection: Connection, batch: string, acting: Acting): Promise<void> {
-  const { now: at, stepOf } = acting;
+/** Uses the approval of the request up, before the first row is removed. Throws a UsageError if it does not hold. */
+export async function claimDeletions(acting: Acting, batch: string): Promise<void> {
+  const { connection, now } = acting;
   const found = await batchNamed(connection, batch);
   if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
-  const { columns, data } = await claimApproved(connection, found, acting);
-  const digest = await updateBatch(connection, batch, { ...columns, ...stateColumns('done', at), appliedAt: at });
+  const { columns, data } = await claimApproved(acting, found);
+  const digest = await updateBatch(connection, batch, { ...columns, ...stateColumns('done', now), appliedAt: now });
   if (digest === null) throw altered(`request ${batch}`);
   const claimed = { hash: found.hash, rows: found.rows, ...data };
-  await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
+  await append(acting, { batch, kind: 'claimed', data: claimed, digest });
 }
 
 /** Skips every row that was not sent. The batch is then done, or stopped if the outcome of a row is open. */
-export async function discardBatch(
-  connection: Connection,
-  batch: string,
-  reason: string,
-  acting: Acting,
-): Promise<void> {
-  const { now: at, stepOf } = acting;
-  await discardRows(connection, batch, storable(`a person discarded it: ${reason}`), acting);
-  const open = connection.selectFrom('journal_intents').select('row').where('batch', '=', batch).where(isOpen);
+export async function discardBatch(acting: Acting, batch: string, reason: string): Promise<void> {
+  await discardRows(acting, batch, storable(`a person discarded it: ${reason}`));
+  const open = acting.connection.selectFrom('journal_intents').select('row').where('batch', '=', batch).where(isOpen);
   const state = (await open.limit(1).executeTakeFirst()) === undefined ? 'done' : 'stopped';
-  const digest = await updateBatch(connection, batch, stateColumns(state, at));
-  await appendSteps(connection, [stepOf(at, { batch, kind: 'discarded', note: reason, digest })]);
+  await changeBatch(acting, batch, stateColumns(state, acting.now), { kind: 'discarded', note: reason });
 }
 
-export function stateColumns(
-  state: JournalTables['journal_batches']['state'],
-  at: Timestamp,
-): UpdateObject<JournalTables, 'journal_batches'> {
+export function setBatchState(acting: Acting, batch: string, state: BatchState): Promise<void> {
+  return changeBatch(acting, batch, stateColumns(state, acting.now), { kind: state });
+}
+
+/** Marks the batch because its rows are on the server although nobody sent them from here; null removes the mark. */
+export function setBehind(acting: Acting, batch: string, why: string | null): Promise<void> {
+  const kind = why === null ? 'reconciled' : 'behind';
+  return changeBatch(acting, batch, { behind: why }, { kind, note: why });
+}
+
+function stateColumns(state: BatchState, at: Timestamp): UpdateObject<JournalTables, 'journal_batches'> {
   return {
     state,
     ...(state === 'applying' && { appliedAt: sql<Timestamp>`coalesce(applied_at, ${at})` }),

@@ -9,6 +9,7 @@ import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Acting } from './database.ts';
 import { accountOf, type Connection, type JournalTables } from './tables.ts';
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
@@ -270,6 +271,29 @@ export async function appendSteps(connection: Connection, steps: readonly NewSte
     await connection.insertInto('journal_steps').values(row).execute();
     newest = row;
   }
+}
+
+type OwnStep = Pick<NewStep, 'kind'> & Partial<Omit<NewStep, 'actor'>>;
+
+/** Appends steps of whoever acts, at the time of acting if they have none of their own. */
+export async function append({ connection, actor, now }: Acting, ...steps: readonly OwnStep[]): Promise<void> {
+  if (actor === null) throw new Error('a journal that was opened to be looked at takes no step');
+  const about = { batch: null, row: null, data: {}, note: null, at: now, actor };
+  await appendSteps(
+    connection,
+    steps.map((each) => ({ ...about, ...each })),
+  );
+}
+
+/** Changes the record of the batch, and appends a step about that. */
+export async function changeBatch(
+  acting: Acting,
+  batch: string,
+  fields: UpdateObject<JournalTables, 'journal_batches'>,
+  step: OwnStep,
+): Promise<void> {
+  const digest = await updateBatch(acting.connection, batch, fields);
+  await append(acting, { ...step, batch, digest });
 }
 
 /** Returns the stored row of a step that follows the head. */

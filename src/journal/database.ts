@@ -4,7 +4,8 @@
  */
 import type { Dialect, RawBuilder } from 'kysely';
 import { FileError } from '../model/errors.ts';
-import type { Clock } from '../model/time.ts';
+import type { Actor } from '../model/actor.ts';
+import type { Clock, Timestamp } from '../model/time.ts';
 import { tablesOver } from '../store/kysely-sqlite.ts';
 import type { StoreLocks } from '../store/lock.ts';
 import { identityOf } from './chain.ts';
@@ -44,6 +45,17 @@ export interface OpenJournal {
   readonly owner: string;
 }
 
+/** One durable step of the journal: its transaction, who acts, when, and under which rules. */
+export interface Acting extends Pick<OpenJournal, 'backend' | 'rules'> {
+  readonly connection: Connection;
+  /** Never before the newest step. */
+  readonly now: Timestamp;
+  /** A day before the clock's time: what went out since then counts. */
+  readonly daySince: Timestamp;
+  /** Null if the journal was opened to be looked at: then nothing can be appended. */
+  readonly actor: Actor | null;
+}
+
 /** Opens the backend's database and reads its id. Throws a FileError, and closes it, if its journal was moved elsewhere. */
 export async function openDatabase(backend: JournalBackend): Promise<{ readonly db: Connection; readonly id: string }> {
   try {
@@ -73,13 +85,13 @@ export function movedProblem(id: string, name: string): FileError | null {
   const found = movedTo(id);
   if (found === undefined) return null;
   const { moved, to } = found;
-  if (moved === 'moved') {
-    return new FileError(`${name} was moved to ${to}, and is closed here`, {
-      advice: 'Set store.shared as it was when it was moved there, or leave it out if it was moved into the file.',
+  if (moved === 'moving') {
+    return new FileError(`${name} is being moved to ${to}, or a command that did that was killed`, {
+      advice: 'Once no `admin-mirror store copy` is running any more, run it again: it completes what was begun.',
     });
   }
-  return new FileError(`${name} is being moved to ${to}, or a command that did that was killed`, {
-    advice: 'Once no `admin-mirror store copy` is running any more, run it again: it completes what was begun.',
+  return new FileError(`${name} was moved to ${to}, and is closed here`, {
+    advice: 'Set store.shared as it was when it was moved there, or leave it out if it was moved into the file.',
   });
 }
 
@@ -109,8 +121,8 @@ function replaced(name: string): FileError {
   });
 }
 
-interface Waiting<Given> {
-  readonly work: (given: Given) => Promise<void>;
+interface Waiting {
+  readonly work: (acting: Acting) => Promise<void>;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -119,24 +131,23 @@ interface Waiting<Given> {
  * Steps of rows that are due together share a transaction, and with it the wait for the disk: rows are sent side by side, and each
  * takes three steps.
  */
-export class SharedSteps<Given> {
-  readonly #inTransaction: (work: (given: Given) => Promise<void>) => Promise<void>;
-  #waiting: Waiting<Given>[] = [];
+export class SharedSteps {
+  readonly #step: (work: Waiting['work']) => Promise<void>;
+  #waiting: Waiting[] = [];
   #isRunning = false;
 
-  constructor(inTransaction: (work: (given: Given) => Promise<void>) => Promise<void>) {
-    this.#inTransaction = inTransaction;
+  /** @param step runs the work in one transaction */
+  constructor(step: (work: Waiting['work']) => Promise<void>) {
+    this.#step = step;
   }
 
   /** Resolves once the step is on the disk. Throws what `work` throws; then the step did not happen, and the others did. */
-  take(work: Waiting<Given>['work']): Promise<void> {
+  take(work: Waiting['work']): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waiting.push({ work, resolve, reject });
-    if (!this.#isRunning) {
-      this.#isRunning = true;
-      // The responses that have arrived are read in this turn of the event loop.
-      setImmediate(() => void this.#run());
-    }
+    // The responses that have arrived are read in this turn of the event loop.
+    if (!this.#isRunning) setImmediate(() => void this.#run());
+    this.#isRunning = true;
     return promise;
   }
 
@@ -145,21 +156,18 @@ export class SharedSteps<Given> {
     this.#isRunning = false;
   }
 
-  async #together(steps: readonly Waiting<Given>[]): Promise<void> {
-    let failed = false;
+  async #together(steps: readonly Waiting[]): Promise<void> {
+    let hasFailed = false;
     try {
-      await this.#inTransaction(async (given) => {
-        try {
-          for (const { work } of steps) await work(given);
-        } catch (error) {
-          failed = true;
-          throw error;
-        }
+      await this.#step(async (acting) => {
+        hasFailed = true;
+        for (const { work } of steps) await work(acting);
+        hasFailed = false;
       });
       for (const { resolve } of steps) resolve();
     } catch (error) {
       // Nothing of it happened. One step that may not be taken must not keep the others from it.
-      if (failed && steps.length > 1) for (const each of steps) await this.#together([each]);
+      if (hasFailed && steps.length > 1) for (const each of steps) await this.#together([each]);
       else for (const { reject } of steps) reject(error);
     }
   }

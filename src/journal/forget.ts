@@ -4,9 +4,9 @@
  */
 import { sql } from 'kysely';
 import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
-import type { Acting } from './approval.ts';
 import { unsentState } from './claim-view.ts';
-import { appendSteps, newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
+import { append, newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
+import type { Acting } from './database.ts';
 import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 
 /** Words of the API, numbers and tokens: they identify nobody. */
@@ -84,11 +84,11 @@ type Table = (typeof tables)[number];
  * Removes the person within the current transaction. Returns how many rows changed, by table. Each changed record gets a new
  * salt and seal. The old salt is gone, so no digest of the chain confirms a guess of the old text.
  */
-export async function removePerson(connection: Connection, person: Person, acting: Acting): Promise<TableCounts> {
-  const { now, stepOf } = acting;
+export async function removePerson(acting: Acting, person: Person): Promise<TableCounts> {
+  const { connection } = acting;
   const mentions = mentionsOf(person.texts);
-  await appendSteps(connection, [stepOf(now, { batch: null, kind: 'forget', data: { user: person.id } })]);
-  await skipRows(connection, person.id, acting);
+  await append(acting, { kind: 'forget', data: { user: person.id } });
+  await skipRows(acting, person.id);
   const counts: Record<string, number> = {};
   for (const table of tables) {
     const hasUser = table.name === 'journal_intents' || table.name === 'journal_writes';
@@ -98,7 +98,7 @@ export async function removePerson(connection: Connection, person: Person, actin
       const texts = textsWithout(row, table, hasUser && row['user'] === person.id, mentions);
       if (Object.keys(texts).length === 0) continue;
       const fields = isHashed(row['fingerprint']) ? { ...texts, fingerprint: null } : texts;
-      await rewriteRecord(connection, table, row, fields, acting);
+      await rewriteRecord(acting, table, row, fields);
       counts[table.name] = (counts[table.name] ?? 0) + 1;
     }
   }
@@ -118,13 +118,8 @@ function textsWithout(row: Row, { texts }: Table, isOwn: boolean, mentions: (tex
   return changed;
 }
 
-async function rewriteRecord(
-  connection: Connection,
-  table: Table,
-  row: Row,
-  fields: Row,
-  { now, stepOf }: Acting,
-): Promise<void> {
+async function rewriteRecord(acting: Acting, table: Table, row: Row, fields: Row): Promise<void> {
+  const { connection } = acting;
   const { name, key } = table;
   const salt = newSalt();
   const sets = sql.join(
@@ -136,11 +131,12 @@ async function rewriteRecord(
   const update = sql<Row>`update ${sql.table(name)} set ${sets} where ${where} returning *`;
   const [after = {}] = (await update.execute(connection)).rows;
   const digest = isSound ? digestOf(name, salt, after) : null;
-  await appendSteps(connection, [stepOf(now, { kind: 'forgotten', ...placeOf(name, after), digest })]);
+  await append(acting, { kind: 'forgotten', ...placeOf(name, after), digest });
 }
 
 /** What was approved for the person can no longer go out as approved. */
-async function skipRows(connection: Connection, user: number, { now, stepOf }: Acting): Promise<void> {
+async function skipRows(acting: Acting, user: number): Promise<void> {
+  const { connection } = acting;
   const waiting = connection.selectFrom('journal_intents').selectAll().where('user', '=', user);
   for (const before of await waiting.where('state', 'in', ['planned', 'blocked']).orderBy('state').execute()) {
     const { batch, row, state, salt } = before;
@@ -149,7 +145,7 @@ async function skipRows(connection: Connection, user: number, { now, stepOf }: A
     const update = connection.updateTable('journal_intents').set(skipped);
     await update.where('batch', '=', batch).where('row', '=', row).execute();
     const digest = isSound ? sealOf(salt, { ...before, ...skipped }) : null;
-    await appendSteps(connection, [stepOf(now, { batch, row, kind: skipped.state, data: { from: state }, digest })]);
+    await append(acting, { batch, row, kind: skipped.state, data: { from: state }, digest });
   }
 }
 

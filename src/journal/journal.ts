@@ -4,53 +4,35 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../model/actor.ts';
-import { LockHeldError, UsageError } from '../model/errors.ts';
-import type { RecordKey } from '../model/records.ts';
+import { LockHeldError } from '../model/errors.ts';
 import { dayMs, timestampOf } from '../model/time.ts';
 import type { Person } from '../store/mentions.ts';
 import { ownerWords, type StoreLocks } from '../store/lock.ts';
+import { acceptJournal, approvalIn, approve, checkWrite, deny, noRules, submit } from './approval.ts';
 import {
-  type Acting,
-  approvalIn,
-  acceptJournal,
-  approve,
-  checkWrite,
-  deny,
-  noRules,
-  submit,
-  recordPolicy,
-} from './approval.ts';
-import {
+  addBatch,
   adoptBatch,
   claimBatch,
   claimDeletions,
-  deletionsRequested,
   discardBatch,
-  stateColumns,
-  storeBatch,
+  requestDeletions,
+  setBatchState,
+  setBehind,
 } from './batches.ts';
-import { appendSteps, type Head, timeIn, updateBatch } from './chain.ts';
+import { timeIn } from './chain.ts';
 import { viewOf } from './claim-view.ts';
-import { type JournalBackend, openDatabase, type OpenJournal, SharedSteps, transactionRunner } from './database.ts';
+import {
+  type Acting,
+  type JournalBackend,
+  openDatabase,
+  type OpenJournal,
+  SharedSteps,
+  transactionRunner,
+} from './database.ts';
 import { removePerson } from './forget.ts';
-import type {
-  AdoptedRow,
-  Batch,
-  BatchState,
-  ClaimedRow,
-  ClaimNote,
-  ClaimTerms,
-  ClaimView,
-  DeletionRequest,
-  JournalRules,
-  Move,
-  NewBatch,
-  NewIntent,
-  NewWrite,
-  WriteEnd,
-} from './port.ts';
+import type { ClaimedRow, ClaimTerms, JournalRules, Move, NewBatch, NewWrite } from './port.ts';
 import { readsOf } from './reads.ts';
-import { beginWrite, endWrite, takeStep, takeUpRows } from './rows.ts';
+import { beginWrite, endWrite, takeStep, takeUpRows, viewed } from './rows.ts';
 import { batchNamed, type Connection } from './tables.ts';
 import { verifyChain } from './verify-chain.ts';
 
@@ -86,29 +68,25 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
   const { locks, clock } = backend;
   const inTransaction = transactionRunner(open);
 
-  /** Runs one durable step in a transaction. Throws if the lock of a batch was lost. */
-  const step = <T>(work: (connection: Connection, acting: Acting) => Promise<T>): Promise<T> =>
-    inTransaction(async (connection) => {
-      await locks.guard(connection);
-      return work(connection, await actingIn(connection));
-    });
-
-  const stepOf: Acting['stepOf'] = (at, step) => {
-    if (actor === null) throw new Error('a journal that was opened to be looked at takes no step');
-    return { row: null, data: {}, note: null, ...step, at, actor };
-  };
-
   const actingIn = async (connection: Connection): Promise<Acting> => ({
+    connection,
+    backend,
     rules,
     now: await timeIn(connection, clock),
     daySince: timestampOf(clock.now() - dayMs),
     actor,
-    stepOf,
   });
-
-  const rowSteps = new SharedSteps<{ readonly connection: Connection; readonly acting: Acting }>((work) =>
-    step((connection, acting) => work({ connection, acting })),
-  );
+  /** Runs one durable step in a transaction. Throws if the lock of a batch was lost. */
+  const step = <T>(work: (acting: Acting) => Promise<T>): Promise<T> =>
+    inTransaction(async (connection) => {
+      await locks.guard(connection);
+      return work(await actingIn(connection));
+    });
+  const inStep =
+    <A extends readonly unknown[], T>(work: (acting: Acting, ...given: A) => Promise<T>) =>
+    (...given: A): Promise<T> =>
+      step((acting) => work(acting, ...given));
+  const rowSteps = new SharedSteps(step);
 
   return {
     ...readsOf(db),
@@ -138,50 +116,15 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         await transaction.rollback().execute();
       }
     },
-    /** Stores the whole plan or nothing, so nothing if reading the rows fails. */
-    addBatch: (batch: NewBatch, rows: Iterable<NewIntent> | AsyncIterable<NewIntent>) =>
-      step(async (connection, acting) => {
-        await recordPolicy(connection, acting);
-        try {
-          await storeBatch(connection, backend, batch, rows, acting);
-        } catch (error) {
-          throw backend.isTaken(error) && batch.undoOf !== null ? takenBack(batch.undoOf) : error;
-        }
-      }),
-    /** Records that a person accepts this journal, although elsewhere `instead` is known as the newest step. */
-    accept: (reason: string, instead: Head | null) =>
-      step((connection, acting) => acceptJournal(connection, reason, instead, acting)),
-    /**
-     * Stores a batch of rows that were made without this journal, whole or not at all: it is done, and its rows are applied.
-     */
-    adopt: (batch: NewBatch, rows: readonly AdoptedRow[]) =>
-      step((connection, acting) => adoptBatch(connection, backend, batch, rows, acting)),
-    setBatchState: (batch: string, state: BatchState) =>
-      step(async (connection, { now }) => {
-        const digest = await updateBatch(connection, batch, stateColumns(state, now));
-        await appendSteps(connection, [stepOf(now, { batch, kind: state, digest })]);
-      }),
 
-    /** Skips every row that was not sent, and ends the batch. */
-    discard: (batch: string, reason: string) =>
-      step((connection, acting) => discardBatch(connection, batch, reason, acting)),
-
-    /**
-     * One step of one row. Returns false, and changes nothing, if the row would become open while another row of its subject
-     * is. Throws if the row is not in the state `from`: a bug, or two processes at one batch.
-     */
-    move: async (move: Move) => {
-      try {
-        await rowSteps.take(({ connection, acting }) => takeStep(connection, move, acting));
-        return true;
-      } catch (error) {
-        if (backend.isTaken(error)) return false;
-        throw error;
-      }
-    },
-    /** After a crash: rows in `sending` become `unknown`, and blocked rows whose subject is free become `planned`. */
-    takeUp: (batch: string) => step((connection, acting) => takeUpRows(connection, batch, acting)),
-
+    addBatch: inStep(addBatch),
+    adopt: inStep(adoptBatch),
+    setBatchState: inStep(setBatchState),
+    setBehind: inStep(setBehind),
+    discard: inStep(discardBatch),
+    accept: inStep(acceptJournal),
+    takeUp: inStep(takeUpRows),
+    claim: inStep(claimBatch),
     /** What a claim of these rows would decide on. The rows need not be stored yet. */
     claimView: (
       batch: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
@@ -189,19 +132,18 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       terms: ClaimTerms,
     ) => viewOf(db, backend, batch, rows, terms),
     /**
-     * The only way to send: in one transaction over the whole journal, `decide` looks at everything, and the planned and
-     * blocked rows of the batch are claimed. If `decide` throws, nothing changes. A row that was not claimed cannot become
-     * `sending`. Throws a UsageError if an approval is missing; so does `move` to `sending`.
+     * One step of one row. Returns false, and changes nothing, if the row would become open while another row of its subject
+     * is. Throws if the row is not in the state `from`: a bug, or two processes at one batch.
      */
-    claim: (batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]) =>
-      step((connection, acting) => claimBatch(connection, backend, batch, terms, decide, acting)),
-    /** Marks the batch because its rows are on the server although nobody sent them from here; null removes the mark. */
-    setBehind: (batch: string, why: string | null) =>
-      step(async (connection, { now }) => {
-        const digest = await updateBatch(connection, batch, { behind: why });
-        const kind = why === null ? 'reconciled' : 'behind';
-        await appendSteps(connection, [stepOf(now, { batch, kind, note: why, digest })]);
-      }),
+    move: async (move: Move) => {
+      try {
+        await rowSteps.take((acting) => takeStep(acting, move));
+        return true;
+      } catch (error) {
+        if (backend.isTaken(error)) return false;
+        throw error;
+      }
+    },
 
     /**
      * Null if no policy covers the batch.
@@ -211,39 +153,21 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const found = await batchNamed(db, batch);
       if (found === undefined) return null;
       const meant = { ...found, againReason: sending?.reason ?? found.againReason };
-      return approvalIn(db, meant, await actingIn(db), sending === undefined ? null : actor);
+      return approvalIn(await actingIn(db), meant, sending === undefined ? null : actor);
     },
-    /**
-     * This and the next two throw a UsageError if the actor may not do it.
-     * @param words `again`: null keeps the reason to send again
-     */
-    submit: (batch: string, words: { readonly note: string | null; readonly again: string | null }) =>
-      step((connection, acting) => submit(connection, batch, words, acting)),
-    /** Approves, as the acting account, the content with this hash. The caller must have checked the account's password. */
-    approve: (batch: string, hash: string) => step((connection, acting) => approve(connection, batch, hash, acting)),
-    /** Denies, as the acting account, the batch as it is now. Earlier approvals no longer count. */
-    deny: (batch: string, reason: string) => step((connection, acting) => deny(connection, batch, reason, acting)),
-    /** Returns the request for these rows, which waits if a person must approve it. Null if no policy covers deletions. */
-    requestDeletions: (request: DeletionRequest) =>
-      step(async (connection, acting) => {
-        await recordPolicy(connection, acting);
-        return deletionsRequested(connection, backend, request, acting);
-      }),
-    /** Uses the approval up, before the first row is removed. Throws a UsageError if it does not hold. */
-    claimDeletions: (batch: string) => step((connection, acting) => claimDeletions(connection, batch, acting)),
+    /** This and the next two throw a UsageError if the actor may not do it. `again`: null keeps the reason to send again. */
+    submit: inStep(submit),
+    /** The caller must have checked the account's password. */
+    approve: inStep(approve),
+    deny: inStep(deny),
+    requestDeletions: inStep(requestDeletions),
+    claimDeletions: inStep(claimDeletions),
 
     /** Throws what `beginWrite` would, before anybody is asked. */
-    checkWrite: async (write: NewWrite) => checkWrite(db, write, await actingIn(db)),
-    /** Records a write outside any batch, before its first byte. Returns its number. Throws a UsageError if unapproved. */
-    beginWrite: (write: NewWrite) => step((connection, acting) => beginWrite(connection, backend, write, acting)),
-    endWrite: (write: number, end: WriteEnd) => step((connection, acting) => endWrite(connection, write, end, acting)),
-    /** Records that the actor looked at what is stored about the user. */
-    viewed: (user: RecordKey, what: 'record' | 'emails' | 'live') =>
-      step(async (connection, { now }) => {
-        // Above 2^53 a JSON number would not be exact.
-        const data = { user: typeof user === 'bigint' ? String(user) : user, what };
-        await appendSteps(connection, [stepOf(now, { batch: null, kind: 'viewed', data })]);
-      }),
+    checkWrite: async (write: NewWrite) => checkWrite(await actingIn(db), write),
+    beginWrite: inStep(beginWrite),
+    endWrite: inStep(endWrite),
+    viewed: inStep(viewed),
 
     /** Takes the lock, also from a dead owner. Throws LockHeldError; so does every later step once another process has it. */
     acquireLock: (batch: string) => inTransaction((connection) => locks.acquire(connection, batch, owner, 'bulk')),
@@ -255,7 +179,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     forget: async (person: Person) => {
       const counts = await inTransaction(async (connection) => {
         await checkNotSent(connection, locks, person.id);
-        return removePerson(connection, person, await actingIn(connection));
+        return removePerson(await actingIn(connection), person);
       });
       await db.connection().execute(() => backend.scrub());
       return counts;
@@ -278,10 +202,4 @@ async function checkNotSent(connection: Connection, locks: StoreLocks, user: num
       advice: 'Nobody was forgotten. Wait until it ends, or stop it. Then run this again.',
     });
   }
-}
-
-function takenBack(batch: string): UsageError {
-  return new UsageError(`rows of batch ${batch} are being taken back by another batch at this moment`, {
-    advice: '`admin-mirror bulk status` shows which one.',
-  });
 }

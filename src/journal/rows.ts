@@ -4,12 +4,13 @@
  */
 import { type Selectable, sql } from 'kysely';
 import { NotSentError } from '../model/errors.ts';
+import type { RecordKey } from '../model/records.ts';
 import { storable } from '../model/text.ts';
 import { timestampOf } from '../model/time.ts';
-import { type Acting, checkSending, checkWrite, recordPolicy, recordResend } from './approval.ts';
-import { appendSteps, canonical, isAsSealed, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
+import { checkSending, checkWrite, recordPolicy, recordResend } from './approval.ts';
+import { append, canonical, isAsSealed, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
 import { canBeClaimed, claimTimeAfter, isOpen, repeatsOf, unsentState } from './claim-view.ts';
-import type { JournalBackend } from './database.ts';
+import type { Acting } from './database.ts';
 import { withoutForgottenUser, withoutPersonalText } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent, NewWrite, WriteEnd } from './port.ts';
 import { chunk, type Connection, cutAnswer, type JournalTables } from './tables.ts';
@@ -42,8 +43,7 @@ const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undoOfRow', '
  * @param onRow is called with each row before it is stored
  */
 export async function insertIntents(
-  connection: Connection,
-  { members }: Pick<JournalBackend, 'members'>,
+  { connection, backend }: Acting,
   { batch, undoOf }: NewBatch,
   intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
   onRow: (intent: NewIntent) => void,
@@ -66,7 +66,7 @@ export async function insertIntents(
         (name, at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(wholeNumbers.has(name) ? 'bigint' : 'text')})`,
       ),
     );
-    const json = members(JSON.stringify(sealed));
+    const json = backend.members(JSON.stringify(sealed));
     await sql`insert into journal_intents (${columns}) select ${values} from ${json} as each`.execute(connection);
   };
   // As JSON, a thousand rows at once: binding every value takes longer than storing it.
@@ -108,13 +108,13 @@ function isSealedRow({
 }
 
 /** One step of one row. Throws if the row is not in the state `from`, and a UsageError if it must not be sent. */
-export async function takeStep(connection: Connection, move: Move, acting: Acting): Promise<void> {
+export async function takeStep(acting: Acting, move: Move): Promise<void> {
   const { batch, from, to } = move;
-  if (to === 'sending') await checkSending(connection, batch, acting);
-  const { moved, step } = await moveRow(connection, move);
-  await appendSteps(connection, [acting.stepOf(acting.now, { ...step, kind: to, note: move.note ?? null })]);
+  if (to === 'sending') await checkSending(acting, batch);
+  const { moved, step } = await moveRow(acting.connection, move);
+  await append(acting, { ...step, kind: to, note: move.note ?? null });
   // After `sending`, the server said that it had done nothing. A `blocked` row was never sent.
-  if (to === 'planned' && from !== 'sending' && from !== 'blocked') await recordResend(connection, moved, acting);
+  if (to === 'planned' && from !== 'sending' && from !== 'blocked') await recordResend(acting, moved);
 }
 
 export async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
@@ -144,47 +144,38 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
 }
 
 /** After a crash: rows in `sending` become `unknown`, and blocked rows whose subject is free become `planned`. */
-export async function takeUpRows(connection: Connection, batch: string, { now, stepOf }: Acting) {
+export async function takeUpRows(acting: Acting, batch: string) {
+  const { connection } = acting;
   const rows = sealedRows(connection).where('batch', '=', batch).where('state', 'in', ['sending', 'blocked']);
   const sound = new Set((await rows.execute()).filter(isSealedRow).map(({ row }) => row));
-  const interrupted = await connection
-    .updateTable('journal_intents')
-    .set({ state: 'unknown' })
-    .where('batch', '=', batch)
-    .where('state', '=', 'sending')
-    .returningAll()
-    .execute();
-  const freed = await connection
-    .updateTable('journal_intents')
+  const update = connection.updateTable('journal_intents').where('batch', '=', batch);
+  const dead = update.set({ state: 'unknown' }).where('state', '=', 'sending');
+  const interrupted = await dead.returningAll().execute();
+  const free = update
     .set({ state: 'planned', problem: null })
-    .where('batch', '=', batch)
     .where('state', '=', 'blocked')
     .where('subject', 'not in', (eb) =>
       eb.selectFrom('journal_intents').select('subject').where(isOpen).where('subject', 'is not', null),
-    )
-    .returningAll()
-    .execute();
-  const note = 'the process that sent it died';
-  await appendSteps(
-    connection,
-    [
-      ...interrupted.map((each) => ({ each, kind: 'unknown', data: { from: 'sending' }, note })),
-      ...freed.map((each) => ({ each, kind: 'planned', data: { from: 'blocked' }, note: null })),
-    ].map(({ each, ...step }) => {
-      const digest = sound.has(each.row) ? sealOf(each.salt, each) : null;
-      return stepOf(now, { ...step, batch, row: each.row, digest });
-    }),
+    );
+  const freed = await free.returningAll().execute();
+  const stepOf = (each: Selectable<JournalTables['journal_intents']>) => ({
+    batch,
+    row: each.row,
+    digest: sound.has(each.row) ? sealOf(each.salt, each) : null,
+  });
+  const unknown = { kind: 'unknown', data: { from: 'sending' }, note: 'the process that sent it died' };
+  const planned = { kind: 'planned', data: { from: 'blocked' } };
+  await append(
+    acting,
+    ...interrupted.map((each) => ({ ...unknown, ...stepOf(each) })),
+    ...freed.map((each) => ({ ...planned, ...stepOf(each) })),
   );
   return { interrupted: interrupted.length, freed: freed.length };
 }
 
 /** Gives every row that was not sent its final state. A thousand at once: a batch may have a hundred thousand. */
-export async function discardRows(
-  connection: Connection,
-  batch: string,
-  problem: string,
-  { now, stepOf }: Acting,
-): Promise<void> {
+export async function discardRows(acting: Acting, batch: string, problem: string): Promise<void> {
+  const { connection } = acting;
   const waiting = sealedRows(connection).where('batch', '=', batch).where(canBeClaimed).orderBy('row').limit(chunk);
   for (let count: number = chunk; count === chunk;) {
     const found = await waiting.execute();
@@ -197,9 +188,9 @@ export async function discardRows(
     const steps = found.map(({ sealed, ...row }) => {
       const state = unsentState(row);
       const digest = isSealedRow({ sealed, ...row }) ? sealOf(row.salt, { ...row, state, problem }) : null;
-      return stepOf(now, { batch, row: row.row, kind: state, data: { from: row.state }, digest });
+      return { batch, row: row.row, kind: state, data: { from: row.state }, digest };
     });
-    await appendSteps(connection, steps);
+    await append(acting, ...steps);
   }
 }
 
@@ -213,19 +204,18 @@ const amount = /^-?\d+(?:\.\d+)?$/;
 
 /** The fields of a step that identify nobody: the chain has them in plain. The others are only in the seal of the row. */
 function plainFields(fields: IntentFields): Readonly<Record<string, string | number | null>> {
-  const { httpStatus, answerKind, evidence, recordId, discrepancy, sentAt, claimedAt, before, after } = fields;
   const amountOf = (value: string | null | undefined) =>
     typeof value === 'string' && !amount.test(value) ? undefined : value;
   const named = {
-    http_status: httpStatus,
-    answer_kind: answerKind,
-    evidence,
-    record_id: recordId,
-    discrepancy,
-    sent_at: sentAt,
-    claimed_at: claimedAt,
-    before: amountOf(before),
-    after: amountOf(after),
+    http_status: fields.httpStatus,
+    answer_kind: fields.answerKind,
+    evidence: fields.evidence,
+    record_id: fields.recordId,
+    discrepancy: fields.discrepancy,
+    sent_at: fields.sentAt,
+    claimed_at: fields.claimedAt,
+    before: amountOf(fields.before),
+    after: amountOf(fields.after),
   };
   return Object.fromEntries(
     Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
@@ -240,33 +230,27 @@ function storedFields({ seenBefore, answer, ...fields }: IntentFields) {
   };
 }
 
-/** Returns the number of the write. Throws a UsageError if it needs approval. */
-export async function beginWrite(
-  connection: Connection,
-  backend: JournalBackend,
-  write: NewWrite,
-  acting: Acting,
-): Promise<number> {
-  const { now, actor, stepOf } = acting;
-  await recordPolicy(connection, acting);
-  await checkWrite(connection, write, acting);
+/** Records a write outside any batch, before its first byte. Returns its number. Throws a UsageError if it needs approval. */
+export async function beginWrite(acting: Acting, write: NewWrite): Promise<number> {
+  const { connection, backend, actor, now } = acting;
+  await recordPolicy(acting);
+  await checkWrite(acting, write);
   const prints = write.fingerprint === null ? [] : [write.fingerprint];
   const at = claimTimeAfter(await repeatsOf(connection, backend, prints, timestampOf(0), ''), now);
   const by = actor === null ? null : canonical({ ...actor });
   const begun = { ...write, at, state: 'sending' as const, actor: by, salt: newSalt() };
   const row = await connection.insertInto('journal_writes').values(begun).returningAll().executeTakeFirstOrThrow();
   const data = { write: row.write, operation: row.operation, user: row.user };
-  const digest = sealOf(row.salt, row);
-  await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write', data, digest })]);
+  await append(acting, { at, kind: 'write', data, digest: sealOf(row.salt, row) });
   return row.write;
 }
 
 export async function endWrite(
-  connection: Connection,
+  acting: Acting,
   write: number,
   { state, httpStatus, answer, problem }: WriteEnd,
-  { now: at, stepOf }: Acting,
 ): Promise<void> {
+  const { connection, now } = acting;
   const writes = connection.selectFrom('journal_writes').selectAll().where('write', '=', write);
   const before = await writes.executeTakeFirstOrThrow();
   const isSound = await isAsSealed(connection, { write }, { ...before });
@@ -274,13 +258,18 @@ export async function endWrite(
   const kept = (await isForgottenSince(connection, before)) ? withoutPersonalText(said, ['answer', 'problem']) : said;
   const row = await connection
     .updateTable('journal_writes')
-    .set({ state, endedAt: at, httpStatus, ...kept })
+    .set({ state, endedAt: now, httpStatus, ...kept })
     .where('write', '=', write)
     .returningAll()
     .executeTakeFirstOrThrow();
-  const data = { write, state, http_status: httpStatus };
   const digest = isSound ? sealOf(row.salt, row) : null;
-  await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write_ended', data, digest })]);
+  await append(acting, { kind: 'write_ended', data: { write, state, http_status: httpStatus }, digest });
+}
+
+/** Records that the actor looked at what is stored about the user. */
+export async function viewed(acting: Acting, user: RecordKey, what: 'record' | 'emails' | 'live'): Promise<void> {
+  // Above 2^53 a JSON number would not be exact.
+  await append(acting, { kind: 'viewed', data: { user: typeof user === 'bigint' ? String(user) : user, what } });
 }
 
 /** Whether the user was forgotten while the write was under way. */

@@ -6,7 +6,7 @@ import { changeOf } from '../model/money.ts';
 import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import { approvalIn, lastAccepted, newApproval, recordPolicy, submit } from './approval.ts';
-import { append, changeBatch, newSalt, sealOf, updateBatch } from './chain.ts';
+import { append, changeBatch, newSalt, sealOf } from './chain.ts';
 import { canBeClaimed, claimable, isOpen, claimTimeAfter, viewOf } from './claim-view.ts';
 import type { Acting } from './database.ts';
 import type {
@@ -147,15 +147,11 @@ export async function claimBatch(
     .where('batch', '=', batch)
     .where(canBeClaimed)
     .executeTakeFirst();
-  const digest = await updateBatch(connection, batch, {
-    ...(reason !== undefined && { againReason: reason }),
-    ...claim.columns,
-    ...stateColumns('applying', at),
-  });
-  if (digest === null) throw altered(`batch ${batch}`);
   const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows), ...claim.data };
   for (const { kind, note } of notes) await append(acting, { at, batch, kind, note });
-  await append(acting, { at, batch, kind: 'claimed', data, digest });
+  const columns = { ...claim.columns, ...stateColumns('applying', at) };
+  const changed = reason === undefined ? columns : { ...columns, againReason: reason };
+  if (!(await changeBatch(acting, batch, changed, { at, kind: 'claimed', data }))) throw altered(`batch ${batch}`);
 }
 
 /** Returns what a claim records of its approvals. Throws a UsageError if one is missing. */
@@ -202,10 +198,9 @@ export async function claimDeletions(acting: Acting, batch: string): Promise<voi
   const found = await batchNamed(connection, batch);
   if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
   const { columns, data } = await claimApproved(acting, found);
-  const digest = await updateBatch(connection, batch, { ...columns, ...stateColumns('done', now), appliedAt: now });
-  if (digest === null) throw altered(`request ${batch}`);
-  const claimed = { hash: found.hash, rows: found.rows, ...data };
-  await append(acting, { batch, kind: 'claimed', data: claimed, digest });
+  const done = { ...columns, ...stateColumns('done', now), appliedAt: now };
+  const step = { kind: 'claimed', data: { hash: found.hash, rows: found.rows, ...data } };
+  if (!(await changeBatch(acting, batch, done, step))) throw altered(`request ${batch}`);
 }
 
 /** Skips every row that was not sent. The batch is then done, or stopped if the outcome of a row is open. */
@@ -216,14 +211,14 @@ export async function discardBatch(acting: Acting, batch: string, reason: string
   await changeBatch(acting, batch, stateColumns(state, acting.now), { kind: 'discarded', note: reason });
 }
 
-export function setBatchState(acting: Acting, batch: string, state: BatchState): Promise<void> {
-  return changeBatch(acting, batch, stateColumns(state, acting.now), { kind: state });
+export async function setBatchState(acting: Acting, batch: string, state: BatchState): Promise<void> {
+  await changeBatch(acting, batch, stateColumns(state, acting.now), { kind: state });
 }
 
 /** Marks the batch because its rows are on the server although nobody sent them from here; null removes the mark. */
-export function setBehind(acting: Acting, batch: string, why: string | null): Promise<void> {
+export async function setBehind(acting: Acting, batch: string, why: string | null): Promise<void> {
   const kind = why === null ? 'reconciled' : 'behind';
-  return changeBatch(acting, batch, { behind: why }, { kind, note: why });
+  await changeBatch(acting, batch, { behind: why }, { kind, note: why });
 }
 
 function stateColumns(state: BatchState, at: Timestamp): UpdateObject<JournalTables, 'journal_batches'> {

@@ -23,24 +23,19 @@ export interface Head {
 export interface NewStep {
   readonly at: Timestamp;
   readonly actor: Actor;
-  readonly batch: string | null;
-  readonly row: number | null;
+  readonly batch?: string | null;
+  readonly row?: number | null;
   readonly kind: string;
   /** Must not identify a person: it stays when the person is forgotten. */
-  readonly data: { readonly [name: string]: Json };
+  readonly data?: { readonly [name: string]: Json };
   /** A person's words, such as a reason. */
-  readonly note: string | null;
+  readonly note?: string | null;
   /** The seal (`sealOf`) of the record after the step; null if the step changes no record. */
   readonly digest?: string | null;
 }
 
 type StepRow = JournalTables['journal_steps'];
-type Hashed = Pick<
-  StepRow,
-  'at' | 'actor' | 'batch' | 'row' | 'kind' | 'data' | 'digest' | 'noteDigest' | 'previous'
-> & {
-  readonly step: number;
-};
+type Hashed = Omit<StepRow, 'note' | 'salt' | 'hash'>;
 
 /** Returns the JSON of the value with sorted keys and no white space: equal values have equal text. */
 export function canonical(value: Json): string {
@@ -79,22 +74,12 @@ export function genesisOf(journal: string): string {
  * SHA-256 of the step's canonical JSON, which includes the hash of the step before. `actor` and `data` are canonical JSON
  * already and go in unchanged, so that even an added blank changes the hash.
  */
-export function hashOf({
-  step,
-  at,
-  actor,
-  batch,
-  row,
-  kind,
-  data,
-  digest,
-  noteDigest: note,
-  previous,
-}: Hashed): string {
+export function hashOf(step: Hashed): string {
   const text = (value: string | null): string => JSON.stringify(value);
   return sha256(
-    `{"actor":${actor},"at":${text(at)},"batch":${text(batch)},"data":${data},"digest":${text(digest)},` +
-      `"kind":${text(kind)},"note":${text(note)},"previous":${text(previous)},"row":${row},"step":${step}}`,
+    `{"actor":${step.actor},"at":${text(step.at)},"batch":${text(step.batch)},"data":${step.data},` +
+      `"digest":${text(step.digest)},"kind":${text(step.kind)},"note":${text(step.noteDigest)},` +
+      `"previous":${text(step.previous)},"row":${step.row},"step":${step.step}}`,
   );
 }
 
@@ -117,31 +102,28 @@ export function saltedDigest(salt: string, text: string): string {
 /** Columns that no seal covers: the seal's own, and the one that a claim sets in many rows at once. */
 const unsealed: ReadonlySet<string> = new Set(['salt', 'digest', 'claimed_at']);
 
-type SealedColumn = readonly [column: string, name: string];
+/** The sealed members in order, with the column names of the database, by the names of all members: a plan seals many alike. */
+const sealedMembers = new Map<string, readonly (readonly [name: string, column: string])[]>();
 
-/** The sealed columns in order, by the names of a row's members. Cached, because a plan seals many rows of one shape. */
-const sealedColumns = new Map<string, readonly SealedColumn[]>();
-
-function sealColumnsOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn[] {
+function sealedMembersOf(row: Readonly<Record<string, unknown>>) {
   const all = Object.keys(row);
   const shape = all.join(' ');
-  let columns = sealedColumns.get(shape);
-  if (columns === undefined) {
-    // A seal uses the column names of the database.
-    const named = all.map((name): SealedColumn => [
-      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      name,
-    ]);
-    columns = named.filter(([column]) => !unsealed.has(column)).sort(([a], [b]) => (a < b ? -1 : 1));
-    sealedColumns.set(shape, columns);
+  let members = sealedMembers.get(shape);
+  if (members === undefined) {
+    const columnOf = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    members = all
+      .map((name) => [name, columnOf(name)] as const)
+      .filter(([, column]) => !unsealed.has(column))
+      .sort(([, a], [, b]) => (a < b ? -1 : 1));
+    sealedMembers.set(shape, members);
   }
-  return columns;
+  return members;
 }
 
 /** Returns the salted digest of the record. Leaves out nulls, so that adding a column later changes no earlier seal. */
 export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
   let members = '';
-  for (const [column, name] of sealColumnsOf(row)) {
+  for (const [name, column] of sealedMembersOf(row)) {
     const value = row[name];
     if (value === null || value === undefined) continue;
     members += `${members === '' ? '' : ','}"${column}":${JSON.stringify(value)}`;
@@ -150,7 +132,7 @@ export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): st
 }
 
 /** What a step can be about: a batch, a row, a write by hand, another step. `accountRecords` handles accounts. */
-type Subject =
+export type Subject =
   | { readonly batch: string; readonly row: number | null }
   | { readonly write: number }
   | { readonly step: number };
@@ -231,28 +213,6 @@ export function accountAltered(name: string): UsageError {
   });
 }
 
-/**
- * Changes the record of the batch. Returns its new seal, or null if it was altered outside the program. Each change has a salt
- * of its own. So two copies of one journal that take the same step in the same millisecond have different hashes, and neither
- * passes for the other.
- */
-export async function updateBatch(
-  connection: Connection,
-  batch: string,
-  fields: UpdateObject<JournalTables, 'journal_batches'>,
-): Promise<string | null> {
-  const before = await connection
-    .selectFrom('journal_batches')
-    .selectAll()
-    .where('batch', '=', batch)
-    .executeTakeFirstOrThrow();
-  const isSound = await isAsSealed(connection, { batch, row: null }, { ...before });
-  const salted = { ...fields, salt: newSalt() };
-  const changed = connection.updateTable('journal_batches').set(salted).where('batch', '=', batch).returningAll();
-  const row = await changed.executeTakeFirstOrThrow();
-  return isSound ? sealOf(row.salt, row) : null;
-}
-
 /** Returns the newest step; undefined if there is none. */
 export async function headOf(connection: Connection): Promise<Head | undefined> {
   const newest = await newestStep(connection);
@@ -278,26 +238,39 @@ type OwnStep = Pick<NewStep, 'kind'> & Partial<Omit<NewStep, 'actor'>>;
 /** Appends steps of whoever acts, at the time of acting if they have none of their own. */
 export async function append({ connection, actor, now }: Acting, ...steps: readonly OwnStep[]): Promise<void> {
   if (actor === null) throw new Error('a journal that was opened to be looked at takes no step');
-  const about = { batch: null, row: null, data: {}, note: null, at: now, actor };
   await appendSteps(
     connection,
-    steps.map((each) => ({ ...about, ...each })),
+    steps.map((each) => ({ at: now, actor, ...each })),
   );
 }
 
-/** Changes the record of the batch, and appends a step about that. */
+/**
+ * Changes the record of the batch, and appends a step about that. Returns whether the record was as this program left it. Each change
+ * has a salt of its own. So two copies of one journal that take the same step in the same millisecond have different hashes, and
+ * neither passes for the other.
+ */
 export async function changeBatch(
   acting: Acting,
   batch: string,
   fields: UpdateObject<JournalTables, 'journal_batches'>,
   step: OwnStep,
-): Promise<void> {
-  const digest = await updateBatch(acting.connection, batch, fields);
-  await append(acting, { ...step, batch, digest });
+): Promise<boolean> {
+  const { connection } = acting;
+  const found = connection.selectFrom('journal_batches').selectAll().where('batch', '=', batch);
+  const before = await found.executeTakeFirstOrThrow();
+  const isSound = await isAsSealed(connection, { batch, row: null }, { ...before });
+  const salted = { ...fields, salt: newSalt() };
+  const changed = connection.updateTable('journal_batches').set(salted).where('batch', '=', batch).returningAll();
+  const row = await changed.executeTakeFirstOrThrow();
+  await append(acting, { ...step, batch, digest: isSound ? sealOf(row.salt, row) : null });
+  return isSound;
 }
 
 /** Returns the stored row of a step that follows the head. */
-export function stepRow({ at, actor, batch, row, kind, data, note, digest = null }: NewStep, head: Head) {
+export function stepRow(
+  { at, actor, batch = null, row = null, kind, data = {}, note = null, digest = null }: NewStep,
+  head: Head,
+) {
   const said = note === null ? null : { note: storable(note), salt: newSalt() };
   const hashed = {
     step: head.step + 1,

@@ -91,7 +91,7 @@ export function movedProblem(id: string, name: string): FileError | null {
     });
   }
   return new FileError(`${name} was moved to ${to}, and is closed here`, {
-    advice: 'Set store.shared as it was when it was moved there, or leave it out if it was moved into the file.',
+    advice: 'Set store.shared as it was when it was moved there.',
   });
 }
 

@@ -5,7 +5,7 @@
 import { sql } from 'kysely';
 import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
 import { unsentState } from './claim-view.ts';
-import { append, newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
+import { append, newestSeal, newSalt, saltedDigest, sealOf, type Subject } from './chain.ts';
 import type { Acting } from './database.ts';
 import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 
@@ -130,8 +130,9 @@ async function rewriteRecord(acting: Acting, table: Table, row: Row, fields: Row
   const isSound = await matchesSeal(connection, name, before);
   const update = sql<Row>`update ${sql.table(name)} set ${sets} where ${where} returning *`;
   const [after = {}] = (await update.execute(connection)).rows;
-  const digest = isSound ? digestOf(name, salt, after) : null;
-  await append(acting, { kind: 'forgotten', ...placeOf(name, after), digest });
+  const subject = subjectOf(name, after);
+  const place = 'batch' in subject ? subject : { data: subject };
+  await append(acting, { kind: 'forgotten', ...place, digest: isSound ? digestOf(name, salt, after) : null });
 }
 
 /** What was approved for the person can no longer go out as approved. */
@@ -149,18 +150,16 @@ async function skipRows(acting: Acting, user: number): Promise<void> {
   }
 }
 
-/** How a step names the record that it is about. */
-function placeOf(table: Table['name'], row: Row): Pick<NewStep, 'batch' | 'row' | 'data'> {
-  const none = { batch: null, row: null };
+function subjectOf(table: Table['name'], row: Row): Subject {
   switch (table) {
     case 'journal_intents':
-      return { batch: String(row['batch']), row: Number(row['row']), data: {} };
+      return { batch: String(row['batch']), row: Number(row['row']) };
     case 'journal_batches':
-      return { batch: String(row['batch']), row: null, data: {} };
+      return { batch: String(row['batch']), row: null };
     case 'journal_writes':
-      return { ...none, data: { write: Number(row['write']) } };
+      return { write: Number(row['write']) };
     case 'journal_steps':
-      return { ...none, data: { step: Number(row['step']) } };
+      return { step: Number(row['step']) };
   }
 }
 
@@ -170,8 +169,7 @@ function digestOf(table: Table['name'], salt: string, row: Row): string {
 
 /** Whether the record matches its newest seal. An altered record gets no new seal. */
 async function matchesSeal(connection: Connection, table: Table['name'], record: Row): Promise<boolean> {
-  const { batch, row, data } = placeOf(table, record);
-  const subject = batch === null ? (data as { readonly write: number } | { readonly step: number }) : { batch, row };
   const first = table === 'journal_steps' ? record['noteDigest'] : record['digest'];
-  return ((await newestSeal(connection, subject)) ?? first) === digestOf(table, String(record['salt']), record);
+  const newest = await newestSeal(connection, subjectOf(table, record));
+  return (newest ?? first) === digestOf(table, String(record['salt']), record);
 }

@@ -80,7 +80,7 @@ function refuseLeftFile({ store: { journal } }: Settings): void {
   }
   throw new FileError(`store.shared is set, and the journal ${journal} has records that were never moved there`, {
     advice:
-      'Run `admin-mirror store copy --to shared` to move it. If the shared store is the right one, and nothing in the ' +
+      'Run `admin-mirror store copy` to move it. If the shared store is the right one, and nothing in the ' +
       'file is needed any more, move the file away.',
   });
 }

@@ -16,7 +16,7 @@ import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner 
 import { accountOf, type Connection, type JournalTables } from '../journal/tables.ts';
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Clock, dayMs, later, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { dayMs, later, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { sessionsOf } from './sign-in.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
@@ -81,12 +81,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
       const records = await accountRecords(connection);
       const accounts = records.map(({ account }) => account);
       const found = records.find(({ account }) => account.name === name);
-      if (found === undefined) {
-        throw unknownAccount(
-          name,
-          accounts.map((each) => each.name),
-        );
-      }
+      if (found === undefined) throw unknownAccount(name, accounts);
       const { row, account: before } = found;
       if (before.state === 'altered') throw accountAltered(name);
       const fields = fieldsOf(before);
@@ -98,7 +93,11 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
       if (fields.password !== undefined) await forgetTries(connection, name);
       // Whoever is signed in may be the reason for the change. They sign in again, if they still can.
       await connection.deleteFrom('people_sessions').where('account', '=', name).execute();
-      return storeChange(connection, changed, kind, data, acting(), clock);
+      // A new salt each time, so that two seals do not tell whether the account is the same as before.
+      const stored = { ...changed, changedAt: now(), changedBy: canonical({ ...acting() }), salt: newSalt() };
+      await connection.updateTable('people_accounts').set(stored).where('name', '=', name).execute();
+      await addStep(connection, stored, kind, data, acting());
+      return accountOf(stored);
     });
   }
 
@@ -186,19 +185,13 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
         const waits = await countTry(connection, found?.row.name ?? unknownName, clock.now());
         return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !waits };
       }),
-    /**
-     * Call it if the password was right. Returns undefined if the account was changed since the try began.
-     * @param renewed a stronger hash of the same password, to replace `password`
-     */
-    endSignIn: (name: string, password: string, renewed: string | null) =>
+    /** Call it if the password was right. Returns undefined if the account was changed since the try began. */
+    endSignIn: (name: string, password: string) =>
       inTransaction(async (connection) => {
         const [found] = await accountRecords(connection, name);
         if (found?.account.state !== 'active' || found.row.password !== password) return undefined;
         await forgetTries(connection, name);
-        if (renewed === null) return found.account;
-        const self = { ...acting(), account: name };
-        const row = { ...found.row, password: renewed };
-        return storeChange(connection, row, 'account-password-rehashed', {}, self, clock);
+        return found.account;
       }),
     close: async () => {
       await backend.locks.close();
@@ -208,26 +201,9 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
   };
 }
 
-async function storeChange(
-  connection: Connection,
-  row: AccountRow,
-  kind: string,
-  data: Data,
-  actor: Actor,
-  clock: Clock,
-): Promise<Account> {
-  // A new salt each time, so that two seals do not tell whether the account is the same as before.
-  const by = { changedAt: timestampOf(clock.now()), changedBy: canonical({ ...actor }), salt: newSalt() };
-  const changed = { ...row, ...by };
-  await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
-  await addStep(connection, changed, kind, data, actor);
-  return accountOf(changed);
-}
-
-async function addStep(connection: Connection, row: AccountRow, kind: string, data: Data, actor: Actor): Promise<void> {
-  const digest = sealOf(row.salt, { ...row });
-  const step = { actor, batch: null, row: null, kind, data: { account: row.name, ...data }, note: null, digest };
-  await appendSteps(connection, [{ at: row.changedAt, ...step }]);
+async function addStep(connection: Connection, row: AccountRow, kind: string, more: Data, actor: Actor): Promise<void> {
+  const data = { account: row.name, ...more };
+  await appendSteps(connection, [{ at: row.changedAt, actor, kind, data, digest: sealOf(row.salt, { ...row }) }]);
 }
 
 /** Counts a try. Returns whether earlier tries keep the account from signing in now. */

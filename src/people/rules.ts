@@ -65,7 +65,8 @@ export function refuseUnbound({ name, roles, osUsers }: Pick<Account, 'name' | '
   });
 }
 
-export function unknownAccount(name: string, known: readonly string[]): UsageError {
+export function unknownAccount(name: string, accounts: readonly Pick<Account, 'name'>[]): UsageError {
+  const known = accounts.map((each) => each.name);
   const advice =
     known.length === 0 ? 'There are no accounts yet; `admin-mirror people add` makes one.' : suggestion(name, known);
   return new UsageError(`there is no account ${name}`, { advice });

@@ -1,8 +1,7 @@
 /**
- * Signing in: passwords, and the sessions of the console. Passwords are stored as scrypt hashes. Each hash keeps its
- * parameters, so that they can grow: whoever signs in with an older hash gets a new one. Of a session, only a digest of the
- * token is stored, so nobody can sign in with what the file holds. Sections "People" and "The console" of
- * docs/architecture.md.
+ * Signing in: passwords, and the sessions of the console. Passwords are stored as scrypt hashes, each with its parameters. Of a
+ * session, only a digest of the token is stored, so nobody can sign in with what the file holds. Sections "People" and "The
+ * console" of docs/architecture.md.
  */
 import { randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from 'node:crypto';
 import { isDeepStrictEqual, promisify } from 'node:util';
@@ -75,12 +74,6 @@ export async function isPassword(password: string, hash: string | null, cost: Co
   return fits && stored !== undefined;
 }
 
-/** Returns whether the hash was made with weaker parameters than today's. */
-export function isWeak(hash: string, cost: Cost = currentCost): boolean {
-  const stored = readHash(hash)?.cost;
-  return stored === undefined || stored.logN < cost.logN || stored.r < cost.r || stored.p < cost.p;
-}
-
 /** Says the same for an unknown name, a wrong password, a disabled account and too many tries. */
 export class SignInRefused extends UsageError {
   override readonly name = 'SignInRefused';
@@ -106,25 +99,11 @@ export async function authenticate(
 ): Promise<Account> {
   // No account has an empty name.
   const known = normalName(name) ?? '';
-  // Of two sign-ins at once, the first may renew the hash that the second has just checked. The second try sees the new one.
-  const account =
-    (await tryPassword(people, known, password, cost)) ?? (await tryPassword(people, known, password, cost));
+  const { password: hash, open } = await people.beginSignIn(known);
+  const fits = await isPassword(password, hash, cost);
+  const account = fits && open && hash !== null ? await people.endSignIn(known, hash) : undefined;
   if (account === undefined) throw new SignInRefused();
   return account;
-}
-
-/** Returns undefined if the account was changed while the password was checked. */
-async function tryPassword(
-  people: Pick<People, 'beginSignIn' | 'endSignIn'>,
-  name: string,
-  password: string,
-  cost: Cost,
-): Promise<Account | undefined> {
-  const { password: hash, open } = await people.beginSignIn(name);
-  const fits = await isPassword(password, hash, cost);
-  if (!fits || !open || hash === null) throw new SignInRefused();
-  const renewed = isWeak(hash, cost) ? await hashPassword(password, cost) : null;
-  return people.endSignIn(name, hash, renewed);
 }
 
 /**
@@ -146,8 +125,7 @@ export async function addAccount(
 /** Sets the password that `ask` returns. Throws a UsageError, before anybody is asked, if there is no such account. */
 export async function changePassword(people: People, name: string, ask: () => Promise<string>): Promise<Account> {
   const accounts = await people.accounts();
-  const known = accounts.map((each) => each.name);
-  if (!known.includes(name)) throw unknownAccount(name, known);
+  if (!accounts.some((each) => each.name === name)) throw unknownAccount(name, accounts);
   return people.setPassword(name, await hashNewPassword(name, await ask()));
 }
 
@@ -219,7 +197,7 @@ export function sessionsOf(open: OpenPeople) {
         await connection.deleteFrom('people_sessions').where('endsAt', '<=', at).execute();
         await connection.insertInto('people_sessions').values(row).execute();
         const data = { account: account.name, method, session: row.id };
-        await appendSteps(connection, [{ at, actor, batch: null, row: null, kind: 'signed-in', data, note: null }]);
+        await appendSteps(connection, [{ at, actor, kind: 'signed-in', data }]);
         return token;
       });
     },
@@ -257,7 +235,7 @@ export function sessionsOf(open: OpenPeople) {
         for (const { id, account } of ended) {
           const at = timestampOf(await nowIn(connection));
           const data = { account, session: id };
-          await appendSteps(connection, [{ at, actor, batch: null, row: null, kind: 'signed-out', data, note: null }]);
+          await appendSteps(connection, [{ at, actor, kind: 'signed-out', data }]);
         }
         return ended.length;
       }),

@@ -59,7 +59,7 @@ describe('accounts in the SQLite file of the journal', () => {
     ]);
     expect(await people.sessions.find(token)).toBeNull();
     const { password, open } = await people.beginSignIn('anna');
-    expect([open, await people.endSignIn('anna', password ?? '', null)]).toEqual([false, undefined]);
+    expect([open, await people.endSignIn('anna', password ?? '')]).toEqual([false, undefined]);
     await expect(people.setPassword('anna', 'another hash')).rejects.toThrow(/anna was altered outside this program/);
     await expect(people.setState('anna', 'active')).rejects.toThrow(/anna was altered outside this program/);
     const { journal } = await newJournal(undefined, file);

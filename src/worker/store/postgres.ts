@@ -1,7 +1,7 @@
 /** The worker's store, the workers of all machines and the health of the journal in a PostgreSQL database. */
 import { hostname } from 'node:os';
 import type { Kysely } from 'kysely';
-import { type JournalBackend, movedProblem } from '../../journal/database.ts';
+import type { JournalBackend } from '../../journal/database.ts';
 import { openSharedBackendIfMade, sharedHasStep, sharedHead } from '../../journal/postgres.ts';
 import type { JournalTables } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
@@ -11,7 +11,7 @@ import type { Clock } from '../../model/time.ts';
 import { tablesOver } from '../../store/kysely-sqlite.ts';
 import { openLeases, defaultLeaseMs } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';
-import { hasTable, openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
+import { openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
 import type { FleetMember } from './port.ts';
 import { workerKind } from './sqlite.ts';
 import type { Membership } from '../fleet.ts';
@@ -19,22 +19,7 @@ import { schedulerLock, workerLockWords, WorkerStore } from './store.ts';
 
 /** Opens the worker's store; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
-  const database = await openShared(store, workerKind);
-  try {
-    await refuseMoved(database);
-    return openOver(database, clock);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
-}
-
-/** Throws an OperatorError if the journal was moved into files: the worker's store went with it. */
-async function refuseMoved({ query, name, schema }: SharedDatabase): Promise<void> {
-  if (!(await hasTable({ query, schema }, 'journal_identity'))) return;
-  const [found] = await query<{ id: string }>(`select id from ${schema}.journal_identity`);
-  const moved = movedProblem(found?.id ?? '', `the journal in ${name}`);
-  if (moved !== null) throw moved;
+  return openOver(await openShared(store, workerKind), clock);
 }
 
 /** Opens an existing worker's store; undefined if no worker has run. */

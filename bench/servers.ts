@@ -31,7 +31,7 @@ interface Cost {
 function placeWith(folder: string, servers: number, mirror: string, url: string): void {
   const names = Array.from({ length: servers }, (_, at) => `shop-${at}`);
   mkdirSync(join(folder, 'config'), { recursive: true });
-  const job = '{name: sync, run: sync, cron: "0 2 * * *", jitter: 2h}';
+  const job = '{name: sync, run: sync, cron: "0 2 * * *"}';
   const profiles = names.map((name) => `  ${name}: {api: {base_url: "${url}"}}\n`).join('');
   writeFileSync(
     join(folder, 'config/admin-mirror.yaml'),

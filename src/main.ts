@@ -68,10 +68,6 @@ async function runProcess(
     stderr: process.stderr,
     stdin: () => process.stdin,
     signal: stop.signal,
-    onHangUp: (listener: () => void) => {
-      process.on('SIGHUP', listener);
-      return () => void process.off('SIGHUP', listener);
-    },
     environment: process.env,
     folder: process.cwd(),
     secrets,

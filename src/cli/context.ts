@@ -33,8 +33,6 @@ export interface CliWorld {
   readonly signal: AbortSignal;
   /** Waits before a row is looked at, or sent, again. Defaults to real time. */
   readonly sleep?: Sleep;
-  /** If missing, there is no SIGHUP. */
-  readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   /** In the place of constants of the settings: for the demo and for tests. */
@@ -59,7 +57,7 @@ export interface GivenByParent extends GivenSettings {
   readonly send?: (news: ChildNews) => void;
 }
 
-export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'onExit' | 'given'> {
+export interface CliContext extends Omit<CliWorld, 'secrets' | 'onSend' | 'onExit' | 'given'> {
   /** To run another command as this one runs. */
   readonly world: CliWorld;
   /** Reads and checks the settings on the first call. Throws a UsageError. */
@@ -70,10 +68,6 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly serversOfConfig: () => readonly ServerReading[];
   /** The settings with their origins and all problems, for commands that report on the settings themselves. */
   readonly reading: () => SettingsReading;
-  /** Reads the settings again, for a command that runs for days. `settings` and `reading` keep returning the first ones. */
-  readonly readAgain: () => SettingsReading;
-  /** Calls the listener on each SIGHUP. Returns the function that removes it. */
-  readonly onHangUp: (listener: () => void) => () => void;
   /** What the command opens; closed when it ends, whatever its outcome. */
   readonly releases: Releases;
   /** The person or job that runs the command. */
@@ -141,7 +135,6 @@ export function createContext(
   const { secrets = new SecretWords() } = world;
   const sources = () => sourcesOf(world, flags());
   const { given } = world;
-  const readAgain = () => given?.reading ?? readSettings(sources());
   const serversOfConfig = () => {
     if (given !== undefined) return given.servers;
     const flagsForAll = sources().flags.filter(({ key }) => !perServer.includes(key));
@@ -149,10 +142,9 @@ export function createContext(
     for (const { reading } of all) keepSecrets(secrets, reading.rest);
     return all;
   };
-  const reading = () => (read ??= readAgain());
+  const reading = () => (read ??= given?.reading ?? readSettings(sources()));
   const [stdout, stderr] = [sieved(world.stdout), sieved(world.stderr)];
   return {
-    onHangUp: () => () => {},
     ...world,
     world,
     run: given?.run ?? undefined,
@@ -185,7 +177,6 @@ export function createContext(
     serversOfConfig,
     reading,
     flags,
-    readAgain,
     actor: () => given?.actor ?? actorOf(world.environment),
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { oneNamed, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job, timesAfter, wallText } from '../model/job.ts';
 import { runId, version } from '../model/program.ts';
-import { durationText, systemClock, timestampOf } from '../model/time.ts';
+import { systemClock, timestampOf } from '../model/time.ts';
 import { networkOf } from '../settings/server.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
@@ -29,7 +29,7 @@ export function define(program: Command, context: CliContext): void {
     .command('schedule')
     .description(
       'Run the jobs of the config file at their times, until it is stopped: syncs, exports, reports, comparisons and ' +
-        'copies. SIGTERM and SIGINT let running jobs stop in an orderly way. SIGHUP reads the config file again.',
+        'copies. SIGTERM and SIGINT let running jobs stop in an orderly way.',
     )
     .addOption(new Option('--once <job>', 'run this job now, and exit with its exit code').conflicts(['list', 'all']))
     .addOption(new Option('--list', 'print each job with the next five times at which it will run').conflicts('all'))
@@ -64,13 +64,10 @@ function printJobs(context: CliContext, jobs: readonly Job[]): void {
   printResult(context, { jobs: listed.map(({ job, times }) => documentOf(job, times)) }, lines);
 }
 
-function ruleWords({ cron, timezone, jitterMs, after, requireComplete, catchUp, timeoutMs }: Job): string {
+function ruleWords({ cron, timezone, after, requireComplete }: Job): string {
   return [
     `${cron} in ${timezone}`,
-    ...(jitterMs > 0 ? [`up to ${durationText(jitterMs)} later`] : []),
     ...(after.length > 0 ? [`after ${after.join(' and ')}${requireComplete ? ', if complete' : ''}`] : []),
-    ...(catchUp ? [] : ['does not catch up']),
-    ...(timeoutMs === undefined ? [] : [`for ${durationText(timeoutMs)} at most`]),
   ].join(', ');
 }
 
@@ -85,11 +82,8 @@ function documentOf(job: Job, times: readonly number[]): unknown {
     command: commandText(job.call),
     cron: job.cron,
     timezone: job.timezone,
-    jitter_ms: job.jitterMs,
     after: job.after,
     require: job.requireComplete ? 'complete' : null,
-    catch_up: job.catchUp,
-    timeout_ms: job.timeoutMs ?? null,
     next: times.map((time) => ({ local: wallText(time, job.timezone), utc: utc(time) })),
   };
 }

@@ -2,7 +2,7 @@
  * The worker's jobs: commands as data, and their times: cron expressions on the clocks of time
  * zones, read by cron-parser. src/worker/decide.ts works out from both when a job runs.
  */
-import { dayMs, hourMs, minuteMs, secondMs } from './time.ts';
+import { hourMs, minuteMs, secondMs } from './time.ts';
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
 
@@ -17,17 +17,10 @@ export interface Job {
   readonly cron: string;
   /** The time zone of the expression. */
   readonly timezone: string;
-  /** Each occurrence begins up to this many ms late; one occurrence always has the same delay. */
-  readonly jitterMs: number;
-  /** The job's profile: the same job of another profile has other delays. */
-  readonly profile?: string;
   /** Jobs of the same settings that must be done with the same night before this one begins. */
   readonly after: readonly string[];
   /** Whether the job is left out if one of those was not complete. */
   readonly requireComplete: boolean;
-  readonly catchUp: boolean;
-  /** A run is stopped after this time, in ms; undefined: never. */
-  readonly timeoutMs: number | undefined;
 }
 
 /** A command as data: what somebody wrote stays a value in it, and never becomes an option or another command. */
@@ -206,21 +199,7 @@ export function* timesAfter({ cron, timezone }: Times, instant: number): Generat
   }
 }
 
-/** How far back to look for the last time of a job. Most jobs have one in the first of these. */
-const looksBackMs = [hourMs, dayMs, 40 * dayMs, 400 * dayMs, 9 * 366 * dayMs] as const;
-
-/** Returns the last time of the job at or before the instant, but after `since`; undefined if there is none. */
-export function lastTime(times: Times, instant: number, since?: number): number | undefined {
-  // Mostly, nothing has become due since a moment ago.
-  if (since !== undefined && (timesAfter(times, since).next().value ?? Infinity) > instant) return undefined;
-  for (const lookBackMs of looksBackMs) {
-    let last: number | undefined;
-    const from = instant - lookBackMs;
-    for (const time of timesAfter(times, Math.max(since ?? from, from))) {
-      if (time > instant) break;
-      last = time;
-    }
-    if (last !== undefined) return last;
-  }
-  return undefined;
+/** Returns the first time of the job after the instant; undefined if there is none. */
+export function nextTime(times: Times, instant: number): number | undefined {
+  return timesAfter(times, instant).next().value;
 }

@@ -1,4 +1,5 @@
 /** Days and instants as the API writes them. Arithmetic is in UTC; a server's own time zone is a capability. */
+import { setTimeout as wait } from 'node:timers/promises';
 import { counted } from './text.ts';
 
 declare const brand: unique symbol;
@@ -250,3 +251,12 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | u
     signal.removeEventListener('abort', onAbort);
   }
 }
+
+/** Resolves after `ms`, or as soon as the signal is aborted. Never rejects. */
+export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
+
+/** The longest delay that `setTimeout` accepts. A caller that must wait longer looks at the time and sleeps again. */
+const longestMs = 2 ** 31 - 1;
+
+export const sleepFor: Sleep = (ms, signal) =>
+  wait(Math.min(Math.max(0, ms), longestMs), undefined, { signal }).catch(() => {});

@@ -2,7 +2,6 @@
 import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
 import { valueText } from '../model/text.ts';
-import { parseDuration } from '../model/time.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
 export interface Placed {
@@ -149,7 +148,6 @@ export function flagOf(setting: string): string {
   return setting === 'params' ? 'param' : setting.replaceAll('_', '-');
 }
 
-const isDuration = isTextThat((text) => parseDuration(text) !== undefined);
 const isName = isTextThat((text) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(text));
 
 /** The options of every job, which are not the command's. */
@@ -158,15 +156,12 @@ const common: Readonly<Record<string, Omit<JobOption, 'valueOf'>>> = {
   run: { accepts: isKind, expected: `one of ${jobKinds.join(', ')}` },
   cron: { accepts: isTextThat(() => true), expected: 'a cron expression such as "15 2 * * *"' },
   timezone: { accepts: isTextThat(isTimeZone), expected: 'a time zone such as Europe/Berlin or UTC' },
-  jitter: { accepts: isDuration, expected: 'a duration such as 30s or 10m' },
   after: { accepts: (value) => [value].flat().every(isName), expected: 'the name of another job, or names in a list' },
   require: { accepts: (value) => value === 'complete', expected: 'complete' },
-  catch_up: { accepts: isSwitch, expected: 'true or false' },
-  timeout: { accepts: isTextThat((text) => (parseDuration(text) ?? 0) > 0), expected: 'a duration such as 30m or 2h' },
 };
 
 /** Reads the jobs and leaves out those with a problem. @param zone the variable TZ, for jobs without a timezone */
-export function readJobs(written: readonly WrittenJob[], profile?: string, zone?: string) {
+export function readJobs(written: readonly WrittenJob[], zone?: string) {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
     const job = readJob(each, `job ${index + 1}`, zone, problems);
@@ -174,10 +169,7 @@ export function readJobs(written: readonly WrittenJob[], profile?: string, zone?
   });
   // If a job could not be read, others may rightly name it.
   if (problems.length === 0) problems.push(...problemsBetween(read));
-  return {
-    jobs: read.map(({ job }) => Object.freeze({ ...job, ...(profile !== undefined && { profile }) })),
-    problems,
-  };
+  return { jobs: read.map(({ job }) => job), problems };
 }
 
 function readJob(
@@ -272,11 +264,8 @@ interface JobValues {
   readonly run: JobKind;
   readonly cron: string;
   readonly timezone: string;
-  readonly jitter?: string;
   readonly after?: string | readonly string[];
   readonly require?: 'complete';
-  readonly catch_up?: boolean;
-  readonly timeout?: string;
   readonly [option: string]: unknown;
 }
 
@@ -296,11 +285,8 @@ function jobOf(values: JobValues, { command, options }: JobRule): Job {
     call: Object.freeze({ path: command, operands, options: given }),
     cron: values.cron,
     timezone: values.timezone,
-    jitterMs: parseDuration(values.jitter ?? '0s') ?? 0,
     after: Object.freeze([...new Set([values.after ?? []].flat())]),
     requireComplete: values.require === 'complete',
-    catchUp: values.catch_up ?? true,
-    timeoutMs: values.timeout === undefined ? undefined : parseDuration(values.timeout),
   });
 }
 

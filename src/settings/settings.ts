@@ -155,7 +155,7 @@ function readingFor(found: Found, chosen: FileProfile | UsageError | undefined):
   const profile = chosen instanceof UsageError ? undefined : chosen;
   const { given, problems: misplaced } = givenFor(found, profile);
   const written = profile === undefined ? file?.jobs : (profile.jobs ?? jobsOfProfile(file?.jobs ?? [], profile.name));
-  const jobs = readJobs(written ?? [], profile?.name, from.environment['TZ']);
+  const jobs = readJobs(written ?? [], from.environment['TZ']);
   const approval = readApproval([...(file?.approval ?? []), ...(profile?.approval ?? [])]);
   const { values, problems: wrong } = readValues(given);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');

@@ -1,15 +1,13 @@
 /**
  * The worker's alerts: compares the present problems with the known ones, stores what each channel was told, and tells it the rest.
- * Only the deliveries wait for a receiver, and no failure here ends the worker. docs/worker.md, "Alerts", explains every field.
+ * No failure here ends the worker. docs/worker.md, "Alerts", explains every field.
  */
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
-import pLimit from 'p-limit';
-import { LockHeldError, OperatorError, stackOf } from '../model/errors.ts';
+import { LockHeldError, OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { type Clock, dayMs, hourMs, minuteMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import { type Facts, keyOf, type Problem, problemsOf, wordsOf } from './problems.ts';
-import type { Sleep } from './sleep.ts';
 import { type Alert, type Channel, channels } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 
@@ -20,37 +18,25 @@ export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 export interface AlertPorts {
   readonly store: Pick<WorkerStore, 'saveAlerts'>;
   readonly clock: Clock;
-  readonly sleep: Sleep;
   readonly log: Log;
   readonly sender: Sender;
-  readonly facts: () => Promise<Facts>;
-  readonly channels: () => Channels;
+  readonly channels: Channels;
   /** Called after each attempt. */
   readonly onDelivery: (channel: Channel, isDelivered: boolean) => void;
 }
 
-/** The longest pause between two checks. No event says that a mirror became too old, or that another process changed the files. */
-const restMs = 30 * secondMs;
-
-/** How long a delivery may still take when the worker ends, which must end within ten seconds. */
-const graceMs = 3 * secondMs;
-
 /** The known alerts. Nothing happens before `check`. */
 export class Alerts {
   readonly #ports: AlertPorts;
-  readonly #deliveries = new Map<Channel, Promise<void>>();
   /** Failed attempts in a row, and when to try again. */
   readonly #failures = new Map<Channel, { readonly attempts: number; readonly notBefore: number }>();
-  readonly #stop = new AbortController();
   /** By key. */
   #alerts: ReadonlyMap<string, Alert>;
   #isSaved = true;
-  #isClosed = false;
-  #wake = new AbortController();
+  /** Another worker has taken over, and tells the rest. */
+  #isReplaced = false;
   /** The newest step of the journal, for which the receiver is a witness. */
   #head: AlertPayload['journal_head'] = null;
-  /** Runs steps one after the other: each one changes and saves the alerts before the next begins. */
-  readonly #serially = pLimit(1);
 
   constructor(ports: AlertPorts, known: readonly Alert[]) {
     this.#ports = ports;
@@ -62,57 +48,31 @@ export class Alerts {
     return [...this.#alerts.values()].flatMap(({ problem, endedAt }) => (endedAt === null ? [problem] : []));
   }
 
-  /** Cuts the pause before the next check short. */
-  wake(): void {
-    this.#wake.abort();
+  /** How long until a channel that failed is tried again, ms; Infinity if none failed. */
+  nextTryMs(): number {
+    const now = this.#ports.clock.now();
+    return Math.min(...Array.from(this.#failures.values(), ({ notBefore }) => Math.max(secondMs, notBefore - now)));
   }
 
-  /** Compares the present problems with the known ones, and begins the deliveries that are due. Never throws an OperatorError. */
-  check(): Promise<void> {
-    return this.#serially(async () => {
-      const { facts, clock, log } = this.#ports;
-      const found = await facts();
-      this.#head = 'found' in found.journal ? found.journal.found.head : this.#head;
-      const before = this.open();
-      const problems = problemsOf(found, before);
-      for (const problem of notIn(before, problems)) {
-        const { what, next } = wordsOf(problem);
-        log.error({ problem: keyOf(problem), advice: next }, `alert: ${what}`);
-      }
-      for (const problem of notIn(problems, before)) {
-        log.info({ problem: keyOf(problem), since: problem.since }, `over: ${wordsOf(problem).what}`);
-      }
-      const reachable = channels.filter((channel) => this.#ports.channels()[channel] !== undefined);
-      await this.#change(alertsAfter(this.#alerts, problems, { now: clock.now(), reachable }));
-      // A worker that was replaced tells nothing: the next one does.
-      this.#deliverDue();
-    });
-  }
-
-  /** Checks again and again. When the signal is aborted, it waits a moment for deliveries; the next worker sends the rest. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { sleep, log, clock } = this.#ports;
-    // AbortSignal.any would leave garbage behind at a signal that lives for months.
-    const onStop = () => this.#wake.abort();
-    signal.addEventListener('abort', onStop, { once: true });
-    while (!signal.aborted) {
-      // A bug here must not end all alerts, so the next check tries again.
-      await this.check().catch((error: unknown) => log.error({}, `the alerts could not be checked: ${stackOf(error)}`));
-      const tries = Array.from(this.#failures.values(), ({ notBefore }) => notBefore - clock.now());
-      await sleep(Math.min(restMs, ...tries.map((ms) => Math.max(secondMs, ms))), this.#wake.signal);
-      // Replaced only after the pause, so that an event during the check cuts the pause short.
-      this.#wake = new AbortController();
+  /** Compares the present problems with the known ones, and tells each channel what is due. Never throws an OperatorError. */
+  async check(found: Facts, signal: AbortSignal): Promise<void> {
+    const { clock, log, channels: configured } = this.#ports;
+    this.#head = 'found' in found.journal ? found.journal.found.head : this.#head;
+    const before = this.open();
+    const problems = problemsOf(found, before);
+    for (const problem of notIn(before, problems)) {
+      const { what, next } = wordsOf(problem);
+      log.error({ problem: keyOf(problem), advice: next }, `alert: ${what}`);
     }
-    signal.removeEventListener('abort', onStop);
-    this.#isClosed = true;
-    const patience = setTimeout(() => this.#stop.abort(), graceMs);
-    await this.settled();
-    clearTimeout(patience);
-  }
-
-  /** Resolves when no delivery is under way. */
-  async settled(): Promise<void> {
-    while (this.#deliveries.size > 0) await Promise.all(this.#deliveries.values());
+    for (const problem of notIn(problems, before)) {
+      log.info({ problem: keyOf(problem), since: problem.since }, `over: ${wordsOf(problem).what}`);
+    }
+    const reachable = channels.filter((channel) => configured[channel] !== undefined);
+    await this.#change(alertsAfter(this.#alerts, problems, { now: clock.now(), reachable }));
+    for (const channel of channels) {
+      const deliver = configured[channel];
+      if (deliver !== undefined) await this.#tell(channel, deliver, signal);
+    }
   }
 
   /** If the alerts cannot be saved, the next check tries again. */
@@ -127,48 +87,35 @@ export class Alerts {
       this.#isSaved = true;
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      // Another worker has taken over.
-      if (error instanceof LockHeldError) this.#isClosed = true;
+      if (error instanceof LockHeldError) this.#isReplaced = true;
       log.error({ advice: error.advice }, `the alerts could not be recorded: ${error.message}`);
     }
   }
 
-  /** Begins to tell each channel what it does not know, one message at a time. */
-  #deliverDue(): void {
-    const { clock, channels: configured } = this.#ports;
-    const now = clock.now();
-    for (const channel of channels) {
-      const deliver = configured()[channel];
-      if (deliver === undefined || this.#deliveries.has(channel) || this.#isClosed) continue;
-      if ((this.#failures.get(channel)?.notBefore ?? 0) > now) continue;
-      const [alert] = [...this.#alerts.values()].filter((each) => isDue(each, channel, now));
-      if (alert === undefined) continue;
-      const payload = payloadOf(alert, channel, now, this.#ports.sender, this.#head);
-      this.#deliveries.set(channel, this.#deliver(channel, deliver, alert, payload));
-    }
-  }
-
-  /** Tries once, and goes on with the next message of the channel. An abort leaves everything as it was. Never rejects. */
-  async #deliver(channel: Channel, deliver: Deliver, { problem }: Alert, payload: AlertPayload): Promise<void> {
-    const { clock, log, onDelivery } = this.#ports;
-    const key = keyOf(problem);
-    const fields = { alert: payload.id, problem: key, channel };
-    const failure = await deliver(payload, this.#stop.signal);
-    await this.#serially(async () => {
-      this.#deliveries.delete(channel);
+  /** Tells the channel what it does not know, one message at a time, until one fails. An abort leaves everything as it was. */
+  async #tell(channel: Channel, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { clock, log, sender, onDelivery } = this.#ports;
+    while (!this.#isReplaced && !signal.aborted) {
+      const now = clock.now();
+      const failed = this.#failures.get(channel);
+      const alert = [...this.#alerts.values()].find((each) => isDue(each, channel, now));
+      if (alert === undefined || (failed?.notBefore ?? 0) > now) return;
+      const key = keyOf(alert.problem);
+      const payload = payloadOf(alert, channel, now, sender, this.#head);
+      const fields = { alert: payload.id, problem: key, channel };
+      const failure = await deliver(payload, signal);
+      onDelivery(channel, failure === null);
       if (failure === null) {
         log.info(fields, `the alert was delivered: ${payload.text}`);
         this.#failures.delete(channel);
         await this.#change(alertsTold(this.#alerts, key, channel, payload.resolved ? null : clock.now()));
-      } else if (!this.#stop.signal.aborted) {
-        const attempts = (this.#failures.get(channel)?.attempts ?? 0) + 1;
+      } else if (!signal.aborted) {
+        const attempts = (failed?.attempts ?? 0) + 1;
         const pause = retryDelay(attempts);
         log.error({ ...fields, attempts, again_in_ms: pause }, `the alert could not be delivered: ${failure}`);
         this.#failures.set(channel, { attempts, notBefore: clock.now() + pause });
       }
-      onDelivery(channel, failure === null);
-      this.#deliverDue();
-    });
+    }
   }
 }
 

@@ -1,13 +1,12 @@
 /** The channels of alerts, a webhook and the operator's own program; and the ping after each complete sync. */
-import { spawn } from 'node:child_process';
+import { execFile, type ExecFileException } from 'node:child_process';
+import { promisify } from 'node:util';
 import { request } from 'undici';
 import { type Network, openDispatcher } from '../api/transport.ts';
 import type { Log } from '../model/log.ts';
 import type { SecretAddress } from '../model/secret.ts';
-import { minuteMs, secondMs } from '../model/time.ts';
-import { killGroup } from './run-job.ts';
+import { minuteMs, secondMs, type Sleep } from '../model/time.ts';
 import { type AlertPayload, type Channels, retryDelay } from './alerts.ts';
-import type { Sleep } from './sleep.ts';
 import { messageOf } from '../model/errors.ts';
 
 export interface ChannelSettings {
@@ -93,59 +92,30 @@ interface CommandPorts extends Omit<ChannelPorts, 'userAgent'> {
 }
 
 /** Runs the program without a shell. Kills it after the limit or when the signal is aborted. Rejects unless it ends with 0. */
-export function runAlertCommand(
+export async function runAlertCommand(
   [program = '', ...words]: readonly string[],
   payload: AlertPayload,
   { folder, environment, log, limitMs = commandLimitMs }: CommandPorts,
   signal: AbortSignal,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, words, {
-      cwd: folder,
-      env: { ...environment, ...variablesOf(payload) },
-      stdio: 'pipe',
-      // Its own process group, so that everything that it starts can be killed with it.
-      detached: true,
-    });
-    let output = '';
-    // Registered before the streams are used: without free file descriptors, the child has no streams.
-    child.once('error', (error: NodeJS.ErrnoException) =>
-      settle(`the alert command ${program} could not be run (${error.code ?? 'unknown'})`),
-    );
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        output = `${output}${text}`.slice(0, maxOutputLength);
-      });
-    }
-    function settle(problem: string | undefined): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      if (output.trim() !== '') log.info({ alert: payload.id }, `the alert command printed: ${output.trim()}`);
-      if (problem === undefined) resolve();
-      else reject(new Error(problem));
-    }
-    const end = (): void => {
-      killGroup(child);
-      // A process that it moved into another group may keep the streams open for ever.
-      for (const stream of [child.stdout, child.stderr]) stream.destroy();
-    };
-    let isTooLong = false;
-    const timer = setTimeout(() => {
-      isTooLong = true;
-      end();
-    }, limitMs);
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
-    child.once('close', (code) => {
-      if (code === 0) settle(undefined);
-      else if (isTooLong) settle(`the alert command took longer than ${limitMs / secondMs} s`);
-      else settle(`the alert command ended with ${code ?? 'a signal'}`);
-    });
-    // The program does not have to read its input.
-    child.stdin.on('error', () => {});
-    child.stdin.end(`${JSON.stringify(payload)}\n`);
-  });
+  const env = { ...environment, ...variablesOf(payload) };
+  const running = run(program, words, { cwd: folder, env, signal, timeout: limitMs, killSignal: 'SIGKILL' });
+  // The program does not have to read its input.
+  running.child.stdin?.on('error', () => {}).end(`${JSON.stringify(payload)}\n`);
+  const ended = await running.catch((error: RunError) => error);
+  const printed = `${ended.stdout ?? ''}${ended.stderr ?? ''}`.trim().slice(0, maxOutputLength);
+  if (printed !== '') log.info({ alert: payload.id }, `the alert command printed: ${printed}`);
+  if (!(ended instanceof Error)) return;
+  const { killed, code, signal: endedBy } = ended;
+  if (killed === true) throw new Error(`the alert command took longer than ${limitMs / secondMs} s`);
+  if (typeof code === 'string') throw new Error(`the alert command ${program} could not be run (${code})`);
+  throw new Error(`the alert command ended with ${code ?? endedBy ?? 'a signal'}`);
 }
+
+const run = promisify(execFile);
+
+type RunError = Error &
+  Pick<ExecFileException, 'killed' | 'signal' | 'stdout' | 'stderr'> & { readonly code?: string | number | null };
 
 /** What a script needs that reads no JSON. */
 function variablesOf({ id, problem, code, resolved, text }: AlertPayload): Readonly<Record<string, string>> {

@@ -1,8 +1,7 @@
 /** One of several workers for one mirror: PostgreSQL decides which one works, the others wait for their turn here. */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
-import { type Clock, minuteMs } from '../model/time.ts';
-import type { Sleep } from './sleep.ts';
+import { type Clock, minuteMs, type Sleep } from '../model/time.ts';
 
 /** The newest step of the journal. */
 interface JournalHead {

@@ -1,4 +1,4 @@
-/** The worker's health, readiness and metrics over HTTP. Three read-only pages need no framework. */
+/** The health, readiness and metrics of the workers of this process over HTTP. Three read-only pages need no framework. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -7,6 +7,14 @@ import { hostInUrl, isLoopback } from '../model/address.ts';
 import type { Log } from '../model/log.ts';
 import { isSameWord, type Secret } from '../model/secret.ts';
 import { secondMs } from '../model/time.ts';
+import { metricsText } from './metrics.ts';
+import type { Watch } from './watch.ts';
+
+/** By the name of the server: the watches over running workers, and why other workers cannot start. */
+export interface Watched {
+  readonly watches: Map<string, Watch>;
+  readonly troubles: Map<string, string>;
+}
 
 interface Response {
   readonly status: 200 | 503;
@@ -14,11 +22,32 @@ interface Response {
   readonly body: string;
 }
 
-export type Pages = Readonly<Record<string, () => Response | Promise<Response>>>;
+type Pages = Readonly<Record<string, () => Promise<Response>>>;
 
-export function jsonResponse(isGood: boolean, body: unknown): Response {
-  return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
+/** A page is bad if it is bad for any of the servers. */
+export function pagesOf({ watches, troubles }: Watched): Pages {
+  const pageOf = async (look: (watch: Watch) => Promise<{ readonly isGood: boolean }>): Promise<Response> => {
+    const found = new Map<string, { readonly isGood: boolean }>();
+    for (const [name, watch] of watches) found.set(name, await look(watch));
+    for (const [name, problem] of troubles) {
+      if (!found.has(name)) found.set(name, { isGood: false, status: 'not ready', problem } as { isGood: boolean });
+    }
+    const isGood = [...found.values()].every((each) => each.isGood);
+    const profiles = Object.fromEntries(Array.from(found, ([name, { isGood: _isGood, ...each }]) => [name, each]));
+    const body = `${JSON.stringify({ status: isGood ? 'good' : 'bad', profiles })}\n`;
+    return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body };
+  };
+  return {
+    '/healthz': () => pageOf((watch) => watch.health()),
+    '/readyz': () => pageOf((watch) => watch.readiness()),
+    '/metrics': async () => {
+      const each = await Promise.all(Array.from(watches.values(), (watch) => watch.metrics()));
+      return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', body: metricsText(each.flat()) };
+    },
+  };
 }
+
+const maxConnections = 64;
 
 /** Serves the pages; with a token, only to clients that send it. Throws a UsageError if it cannot listen on the address. */
 export async function openHealthServer(
@@ -29,8 +58,8 @@ export async function openHealthServer(
 ) {
   const server = createServer({ connectionsCheckingInterval: secondMs }, (request, response) => {
     respond(request, response, { host, pages, token }).catch((error: unknown) => {
-      log.error({ path: pathOf(request) }, `a request for the worker's health failed: ${String(error)}`);
-      if (!response.headersSent) send(response, 500, 'text/plain', 'this is a bug in admin-mirror; its log has more\n');
+      log.error({ path: request.url }, `a request for the worker's health failed: ${String(error)}`);
+      if (!response.headersSent) send(response, 500, 'this is a bug in admin-mirror; its log has more\n');
       else response.destroy();
     });
   });
@@ -49,15 +78,12 @@ export async function openHealthServer(
   const { port: bound } = server.address() as AddressInfo;
   return {
     url: `http://${hostInUrl(host)}:${bound}`,
-    close: (): Promise<void> =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close: async (): Promise<void> => {
+      server.close();
+      server.closeAllConnections();
+    },
   };
 }
-
-const maxConnections = 64;
 
 /** Closes the oldest connection if there are too many. Refusing new ones would let slow clients lock everybody out. */
 export function limitConnections(server: Pick<Server, 'on'>, max: number): void {
@@ -84,14 +110,6 @@ export function listenError(what: string, error: NodeJS.ErrnoException, advice: 
   return error.code === 'EMFILE' ? new FileError(message, options) : new UsageError(message, options);
 }
 
-function pathOf({ url }: IncomingMessage): string {
-  return (url ?? '/').split('?')[0] ?? '/';
-}
-
-function isAuthorized({ headers }: IncomingMessage, token: Secret | undefined): boolean {
-  return token === undefined || isSameWord(headers.authorization ?? '', `Bearer ${token.reveal()}`);
-}
-
 /** Whether the request names this machine as its host. A foreign web page can make its own name point here (DNS rebinding). */
 function isForThisMachine({ headers: { host } }: IncomingMessage, listening: string): boolean {
   // Only HTTP/1.0 may leave the host out, which no browser speaks. Node refuses all other requests without it.
@@ -105,34 +123,28 @@ async function respond(
   response: ServerResponse,
   { host, pages, token }: { readonly host: string; readonly pages: Pages; readonly token: Secret | undefined },
 ): Promise<void> {
-  if (!isAuthorized(request, token)) {
+  const { method, url = '/', headers } = request;
+  if (token !== undefined && !isSameWord(headers.authorization ?? '', `Bearer ${token.reveal()}`)) {
     response.setHeader('WWW-Authenticate', 'Bearer');
-    send(response, 401, 'text/plain', 'this needs the token of worker.token\n');
-    return;
+    return send(response, 401, 'this needs the token of worker.token\n');
   }
   if (token === undefined && !isForThisMachine(request, host)) {
-    send(response, 403, 'text/plain', `send requests to ${host} or a name of this machine\n`);
-    return;
+    return send(response, 403, `send requests to ${host} or a name of this machine\n`);
   }
-  const path = pathOf(request);
+  const [path = '/'] = url.split('?');
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
-  if (page === undefined) {
-    send(response, 404, 'text/plain', `${Object.keys(pages).join('\n')}\n`);
-  } else if (request.method !== 'GET' && request.method !== 'HEAD') {
+  if (page === undefined) return send(response, 404, `${Object.keys(pages).join('\n')}\n`);
+  if (method !== 'GET' && method !== 'HEAD') {
     response.setHeader('Allow', 'GET, HEAD');
-    send(response, 405, 'text/plain', 'only GET and HEAD are allowed\n');
-  } else {
-    const { status, type, body } = await page();
-    send(response, status, type, body);
+    return send(response, 405, 'only GET and HEAD are allowed\n');
   }
+  const { status, type, body } = await page();
+  send(response, status, body, type);
 }
 
 /** For HEAD, Node leaves out the body. */
-function send(response: ServerResponse, status: number, type: string, body: string): void {
-  response.writeHead(status, {
-    'Content-Type': type,
-    'Content-Length': Buffer.byteLength(body),
-    'Cache-Control': 'no-store',
-  });
+function send(response: ServerResponse, status: number, body: string, type = 'text/plain'): void {
+  const length = Buffer.byteLength(body);
+  response.writeHead(status, { 'Content-Type': type, 'Content-Length': length, 'Cache-Control': 'no-store' });
   response.end(body);
 }

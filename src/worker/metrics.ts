@@ -4,8 +4,6 @@ import type { Facts, Problem } from './problems.ts';
 import type { Channel } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
-export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
-
 const families = {
   build_info: ['gauge', 'The version that runs; always 1.'],
   job_runs_total: ['counter', 'Runs of jobs that ended or were skipped, by outcome.'],
@@ -37,14 +35,14 @@ export interface Sample {
 /** The numbers of one worker. */
 export class Metrics {
   readonly #version: string;
+  /** Labels of every number. */
   readonly #common: Labels;
   /** By name and labels. */
   readonly #counters = new Map<string, Sample>();
 
-  /** @param common labels of every number: the profile if the process has several workers */
-  constructor(version: string, common: Labels) {
+  constructor(version: string, profile: string | null) {
     this.#version = version;
-    this.#common = common;
+    this.#common = profile === null ? {} : { profile };
   }
 
   readonly onEvent = (event: WorkerEvent): void => {

@@ -2,12 +2,11 @@
 import { existsSync } from 'node:fs';
 import { type JournalMemory, rememberShared } from '../bulk/journal-memory.ts';
 import { withReleases } from '../model/releases.ts';
-import { systemClock } from '../model/time.ts';
+import { systemClock, sleepFor } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { takeTurns, type TurnPorts } from './fleet.ts';
 import { openFleetMembership } from './open-store.ts';
-import { sleepFor } from './sleep.ts';
 
 interface Member extends Pick<Surroundings, 'settings' | 'log' | 'signal'>, Pick<TurnPorts, 'onTrouble'> {
   /** Its name among the workers. */

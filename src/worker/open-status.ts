@@ -6,13 +6,12 @@ import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
-import type { Job } from '../model/job.ts';
+import { type Job, nextTime } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { RunReport } from '../store/mirror-types.ts';
-import { nextTime } from './decide.ts';
 import { checkCode, keyOf, type Problem, problemsOf, ranIn, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade } from './open-store.ts';
 import { type Check, type Freshness, freshnessOf, type JournalHealth } from './store/health.ts';
@@ -169,7 +168,7 @@ export async function openJobRuns(settings: Settings, limit: number, clock: Cloc
 
 /** @param now undefined if no worker runs */
 function jobStatus({ job, newest, latest, handledUntil }: JobRecord & { readonly job: Job }, now?: number): JobStatus {
-  const next = now === undefined ? undefined : nextTime(job, handledUntil ?? now, now);
+  const next = now === undefined ? undefined : nextTime(job, Math.max(handledUntil ?? now, now));
   return {
     job: job.name,
     running_since: newest?.outcome === null ? newest.startedAt : null,

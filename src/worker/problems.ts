@@ -145,13 +145,8 @@ const jobEnds: Readonly<Partial<Record<RunOutcome, JobWords>>> = {
     'could not run: another run held the lock',
     'Next: wait for the other run; `admin-mirror status` shows which one it is',
   ],
-  timed_out: [
-    'took longer than its timeout allows and was stopped',
-    'Next: raise the timeout of the job; everything that was read is kept',
-  ],
   interrupted: ['was stopped by a signal', steps.worker],
   killed: ['ended because the worker died', steps.worker],
-  missed: ['did not run: no worker was running at its time', steps.worker],
 };
 
 /** Of a job that failed. */

@@ -98,27 +98,16 @@ export function startChild({
   };
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop, { once: true });
-  // A second signal ends this process at once: its children must not outlive it.
-  if (children.size === 0) process.on('exit', killAll);
-  children.add(child);
   const settle = (): void => {
     clearTimeout(killTimer);
     signal.removeEventListener('abort', stop);
-    children.delete(child);
-    if (children.size === 0) process.off('exit', killAll);
   };
   child.once('close', settle).once('error', settle);
   return child;
 }
 
-const children = new Set<ChildProcess>();
-
-function killAll(): void {
-  for (const child of children) killGroup(child);
-}
-
 /** Kills the child, which must have its own process group, with everything that it has started. */
-export function killGroup({ pid }: ChildProcess): void {
+function killGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
@@ -137,10 +126,9 @@ const outcomes: Readonly<Record<number, RunOutcome>> = {
 /** Returns what an exit code (docs/commands.md, "Exit codes") means for the job. */
 export function outcomeOf(
   exitCode: number | null,
-  { timedOut = false, stopped = false }: { readonly timedOut?: boolean; readonly stopped?: boolean } = {},
+  { stopped = false }: { readonly stopped?: boolean } = {},
 ): RunOutcome {
   if (exitCode === 0) return 'complete';
-  if (timedOut) return 'timed_out';
   if (stopped) return 'stopped';
   return outcomes[exitCode ?? 1] ?? 'failed';
 }

@@ -1,20 +1,17 @@
-/** Watches the worker while it works: its health pages, its metrics, its alerts, and the ping after each complete sync. */
+/** Watches the worker while it works: its health, its metrics, its alerts, and the ping after each complete sync. */
 import type { SecretAddress } from '../model/secret.ts';
-import { OperatorError } from '../model/errors.ts';
+import { OperatorError, stackOf } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
-import type { Clock } from '../model/time.ts';
+import { type Clock, secondMs, type Sleep } from '../model/time.ts';
 import { Alerts, type Sender } from './alerts.ts';
 import { type ChannelPorts, type ChannelSettings, channelsOf, ping } from './channels.ts';
-import { jsonResponse, type Pages } from './health-server.ts';
-import { Metrics, metricsText, metricsType, type Sample } from './metrics.ts';
+import { Metrics, type Sample } from './metrics.ts';
 import type { Facts } from './problems.ts';
-import type { Sleep } from './sleep.ts';
 import { freshnessOf, type HealthStore } from './store/health.ts';
 import type { Alert } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
-/** Settings that may change while it watches. */
 export interface WatchSettings extends ChannelSettings {
   readonly maxStalenessMs: number;
   readonly ping: SecretAddress | undefined;
@@ -27,48 +24,48 @@ export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'>, Sender {
   readonly clock: Clock;
   readonly sleep: Sleep;
   readonly log: Log;
-  /** Whether the process has workers for other servers too. */
-  readonly isOneOfMany?: boolean;
 }
+
+/** The longest pause between two checks. No event says that a mirror became too old, or that another process changed the files. */
+const restMs = 30 * secondMs;
+
+/** How long a delivery may still take when the worker ends, which must end within ten seconds. */
+const graceMs = 3 * secondMs;
 
 /** A watch over the worker. It does nothing before `run`, or before it is asked. */
 export class Watch {
   readonly #ports: WatchPorts;
+  readonly #settings: WatchSettings;
   readonly #alerts: Alerts;
   readonly #metrics: Metrics;
-  readonly #ended = new AbortController();
-  readonly #pings = new Set<Promise<void>>();
   readonly #startedAt: number;
   readonly #userAgent: string;
-  #settings: WatchSettings;
+  readonly #pings = new Set<Promise<void>>();
+  /** Cuts deliveries and pings short. */
+  readonly #cut = new AbortController();
+  #wake = new AbortController();
 
   constructor(ports: WatchPorts, settings: WatchSettings, known: readonly Alert[]) {
     this.#ports = ports;
     this.#settings = settings;
     this.#startedAt = ports.clock.now();
     this.#userAgent = `admin-mirror/${ports.version}`;
-    this.#metrics = new Metrics(ports.version, ports.isOneOfMany === true ? { profile: ports.profile ?? '' } : {});
-    const alertPorts = {
-      ...ports,
-      sender: ports,
-      facts: () => this.facts(),
-      channels: () => channelsOf(this.#settings, { ...ports, userAgent: this.#userAgent }),
-      onDelivery: this.#metrics.onDelivery,
-    };
-    this.#alerts = new Alerts(alertPorts, known);
+    this.#metrics = new Metrics(ports.version, ports.profile);
+    const channels = channelsOf(settings, { ...ports, userAgent: this.#userAgent });
+    this.#alerts = new Alerts({ ...ports, sender: ports, channels, onDelivery: this.#metrics.onDelivery }, known);
   }
 
-  readonly pages: Pages = {
-    '/healthz': async () => {
-      const { freshness } = await this.facts();
-      return jsonResponse(freshness.is_fresh, { status: freshness.is_fresh ? 'ok' : 'stale', ...freshness });
-    },
-    '/readyz': async () => {
-      const problem = await this.#notReady();
-      return jsonResponse(problem === null, { status: problem === null ? 'ready' : 'not ready', problem });
-    },
-    '/metrics': async () => ({ status: 200, type: metricsType, body: metricsText(await this.metrics()) }),
-  };
+  /** Whether the mirror is fresh enough. */
+  async health() {
+    const { freshness } = await this.facts();
+    return { isGood: freshness.is_fresh, status: freshness.is_fresh ? 'ok' : 'stale', ...freshness };
+  }
+
+  /** Whether the worker can work. */
+  async readiness() {
+    const problem = await this.#notReady();
+    return { isGood: problem === null, status: problem === null ? 'ready' : 'not ready', problem };
+  }
 
   async metrics(): Promise<readonly Sample[]> {
     return this.#metrics.samples(await this.facts(), await this.#view(), this.#alerts.open());
@@ -76,37 +73,50 @@ export class Watch {
 
   onEvent(event: WorkerEvent): void {
     this.#metrics.onEvent(event);
-    const { ping: address } = this.#settings;
+    const { ping: address, network = {} } = this.#settings;
     if (event.kind === 'run_ended' && event.run.outcome === 'complete' && event.job?.run === 'sync' && address) {
-      const { network = {} } = this.#settings;
-      const ports = { ...this.#ports, network, userAgent: this.#userAgent, signal: this.#ended.signal };
+      const ports = { ...this.#ports, network, userAgent: this.#userAgent, signal: this.#cut.signal };
       const sent = ping(address, ports).finally(() => this.#pings.delete(sent));
       this.#pings.add(sent);
     }
     // Checks later: the worker is in the middle of its round.
-    this.#alerts.wake();
-  }
-
-  reload(settings: WatchSettings): void {
-    this.#settings = settings;
-    this.#alerts.wake();
+    this.#wake.abort();
   }
 
   /** Checks the files, and tells of what is wrong. */
-  check(): Promise<void> {
-    return this.#alerts.check();
+  async check(): Promise<void> {
+    await this.#alerts.check(await this.facts(), this.#cut.signal);
   }
 
-  /** Checks again and again until the signal is aborted. Until the worker has started, another one may own the mirror. */
+  /**
+   * Checks again and again until the signal is aborted. Until the worker has started, another one may own the mirror. At the end it
+   * waits a moment for deliveries; the next worker sends the rest.
+   */
   async run(signal: AbortSignal): Promise<void> {
-    await this.#alerts.run(signal);
-    this.#ended.abort();
+    const { sleep, log } = this.#ports;
+    let patience: NodeJS.Timeout | undefined;
+    // AbortSignal.any would leave garbage behind at a signal that lives for months.
+    const onStop = () => {
+      this.#wake.abort();
+      patience = setTimeout(() => this.#cut.abort(), graceMs);
+    };
+    signal.addEventListener('abort', onStop, { once: true });
+    while (!signal.aborted) {
+      // A bug here must not end all alerts, so the next check tries again.
+      await this.check().catch((error: unknown) => log.error({}, `the alerts could not be checked: ${stackOf(error)}`));
+      await sleep(Math.min(restMs, this.#alerts.nextTryMs()), this.#wake.signal);
+      // Replaced only after the pause, so that an event during the check cuts the pause short.
+      this.#wake = new AbortController();
+    }
+    signal.removeEventListener('abort', onStop);
+    clearTimeout(patience);
+    this.#cut.abort();
     await this.settled();
   }
 
-  /** Resolves when no delivery and no ping is under way. */
+  /** Resolves when no ping is under way. */
   async settled(): Promise<void> {
-    await Promise.all([this.#alerts.settled(), ...this.#pings]);
+    await Promise.all(this.#pings);
   }
 
   async facts(): Promise<Facts> {

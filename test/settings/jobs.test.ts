@@ -29,20 +29,17 @@ describe('a job', () => {
         call: { path: ['sync'], operands: [], options: {} },
         cron: '15 2 * * *',
         timezone: ownTimeZone(undefined),
-        jitterMs: 0,
         after: [],
         requireComplete: false,
-        catchUp: true,
-        timeoutMs: undefined,
       },
     ]);
   });
 
   test('has the settings that are given', () => {
-    const more = '    timezone: Europe/Berlin\n    jitter: 90s\n    catch_up: false\n    timeout: 2h\n';
+    const more = '    timezone: Europe/Berlin\n';
     const second = '  - {name: b, run: verify, cron: "@daily", after: [nightly, nightly], require: complete}\n';
     const [first, other] = read(nightly + more + second).jobs;
-    expect(first).toMatchObject({ timezone: 'Europe/Berlin', jitterMs: 90_000, catchUp: false, timeoutMs: 7_200_000 });
+    expect(first).toMatchObject({ timezone: 'Europe/Berlin' });
     expect(other).toMatchObject({ after: ['nightly'], requireComplete: true });
   });
 
@@ -119,8 +116,6 @@ describe('a mistake in a job is reported with its line:', () => {
       `${nightly}    timezone: Europe/Berln\n`,
       'config.yaml:5: job "nightly": timezone is "Europe/Berln": expected a time zone such as Europe/Berlin or UTC\nCorrect it there. Did you mean "Europe/Berlin"',
     ],
-    [`${nightly}    jitter: 5\n`, 'jitter is 5: expected a duration such as 30s or 10m'],
-    [`${nightly}    timeout: 0s\n`, 'timeout is "0s": expected a duration'],
     [
       `${nightly}    full: true\n    quick: true\n`,
       'config.yaml:2: job "nightly" has full and quick: only one of them can be',

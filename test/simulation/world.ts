@@ -694,9 +694,8 @@ export class World {
         {
           store,
           clock: machine.clock,
-          sleep,
-          // Longer than usual, so that simulated weeks are cheap.
-          rest: (ms, signal) => sleep(Math.min(hourMs, ms * 120), signal),
+          // It rests for longer than usual, so that simulated weeks are cheap.
+          sleep: (ms, signal) => sleep(ms < minuteMs ? hourMs : ms, signal),
           signal: stop.signal,
           emit: (event) => {
             if (event.kind === 'run_ended')

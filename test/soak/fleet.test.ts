@@ -30,11 +30,11 @@ function forgottenTimes(noted: readonly Run[]): string[] {
   const last = times.at(-1) ?? 0;
   const due = Array.from({ length: (last - (times[0] ?? last)) / everyMs }, (_, at) => last - (at + 1) * everyMs);
   const forgotten = due.filter((time) => {
-    const isDuring = ({ started_at, finished_at }: Run) =>
-      Date.parse(started_at) <= time && (finished_at === null || Date.parse(finished_at) >= time);
-    if (times.includes(time) || noted.some(isDuring)) return false;
-    const next = noted.find(({ occurrence }) => Date.parse(occurrence) > time);
-    return next?.cause !== 'caught_up';
+    // A run stands for the first time that was missed, and for all until it began; what comes while it runs is skipped.
+    return !noted.some(
+      ({ occurrence, finished_at }) =>
+        Date.parse(occurrence) <= time && (finished_at === null || Date.parse(finished_at) >= time),
+    );
   });
   return forgotten.map((time) => new Date(time).toISOString());
 }

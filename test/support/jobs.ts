@@ -9,11 +9,8 @@ export function jobOf(name: string, more: Partial<Job> = {}): Job {
     call: { path: ['sync'], operands: [], options: {} },
     cron: '15 2 * * *',
     timezone: 'UTC',
-    jitterMs: 0,
     after: [],
     requireComplete: false,
-    catchUp: true,
-    timeoutMs: undefined,
     ...more,
   };
 }

@@ -115,8 +115,8 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
 function wordsOf(event: WorkerEvent): string | undefined {
   switch (event.kind) {
     case 'run_started': {
-      const { job, cause, attempt } = event.run;
-      return `${job} begins${cause === 'scheduled' ? '' : ', caught up'}${attempt > 1 ? ', again' : ''}`;
+      const { job, attempt } = event.run;
+      return `${job} begins${attempt > 1 ? ', again' : ''}`;
     }
     case 'run_ended':
       return `${event.run.job} is ${event.run.outcome ?? 'running'}`;
@@ -127,7 +127,6 @@ function wordsOf(event: WorkerEvent): string | undefined {
     case 'trouble':
       return `trouble: ${event.error.message}`;
     case 'started':
-    case 'reloaded':
     case 'stopping':
     case 'stopped':
       return undefined;

@@ -121,11 +121,8 @@ const jobs = z
           run: z.literal(run),
           cron: z.string(),
           timezone: z.string().optional(),
-          jitter: duration.optional(),
           after: words.optional(),
           require: z.literal('complete').optional(),
-          catch_up: z.boolean().optional(),
-          timeout: duration.optional(),
           ...(Object.fromEntries(own) as Shape),
         });
       }),

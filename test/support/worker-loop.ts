@@ -12,7 +12,8 @@ import { virtualTime } from '../api/support/virtual-time.ts';
 import { jobOf } from './jobs.ts';
 import { descriptorsOf, rssOf } from './process-size.ts';
 import { withReleases } from '../../src/model/releases.ts';
-import { openWorker } from '../../src/worker/open.ts';
+import type { Watched } from '../../src/worker/health-server.ts';
+import { openHealth, openWorker } from '../../src/worker/open.ts';
 
 const [folder = '', receiver = '', ...wanted] = process.argv.slice(2);
 const measures = wanted.map(Number);
@@ -32,7 +33,8 @@ await withReleases(async (releases) => {
   let url = '';
   const log = { ...silentLog, info: (fields: object) => void ('url' in fields && (url = String(fields.url))) };
   const patient = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
-  const { worker, watch } = await openWorker(
+  const watched: Watched = { watches: new Map(), troubles: new Map() };
+  const { watch, run } = await openWorker(
     { settings, clock, log, signal: stop.signal },
     {
       emit: (event) => {
@@ -57,7 +59,9 @@ await withReleases(async (releases) => {
     },
     releases,
   );
-  const both = Promise.all([worker.run(), watch.run(stop.signal)]);
+  watched.watches.set('', watch);
+  await openHealth(settings, watched, log, releases);
+  const both = run();
   const settled = async (): Promise<void> => {
     do await new Promise((resolve) => setImmediate(resolve));
     while (underWay.size > 0);

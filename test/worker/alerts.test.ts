@@ -37,7 +37,7 @@ describe('a webhook', () => {
     await look();
     expect(receiver.told()).toEqual(['job_failed:sync']);
     pass(minuteMs);
-    await end('timed_out', 143);
+    await end('interrupted', 143);
     await restart();
     await look();
     await end('complete', 0);
@@ -52,7 +52,7 @@ describe('a webhook', () => {
     const [first, again, last] = receiver.alerts();
     expect(first?.next).toMatch(/^Next: read the log/);
     expect(first?.text).toMatch(/^sync failed because of a bug.*\. Next: read the log.* \[admin-mirror on /);
-    expect(again).toMatchObject({ since: first?.since, facts: { outcome: 'timed_out' }, resolved: false });
+    expect(again).toMatchObject({ since: first?.since, facts: { outcome: 'interrupted' }, resolved: false });
     expect(first).toMatchObject({
       problem: 'job_failed:sync',
       code: 'job_failed',
@@ -226,20 +226,10 @@ describe('a command', () => {
 
   test.each([
     ['ends with 3', 'exit 3', 'the alert command ended with 3'],
-    [
-      'takes too long is killed with its child processes and',
-      'sleep 60 & echo $! > child; wait',
-      'took longer than 0.3 s',
-    ],
+    ['takes too long is killed and', 'sleep 60', 'took longer than 0.3 s'],
   ])('that %s fails', async (_, text, words) => {
     const ports = { ...script(text), limitMs: 300 };
     await expect(runAlertCommand(['./page'], whole, ports, signal)).rejects.toThrow(words);
-    if (!existsSync(`${ports.folder}/child`)) return;
-    const child = readFileSync(`${ports.folder}/child`, 'utf8').trim();
-    // Gone, or a zombie that was not reaped yet; the kernel kills it when it gets to it.
-    const state = () =>
-      existsSync(`/proc/${child}/stat`) ? readFileSync(`/proc/${child}/stat`, 'utf8').split(') ')[1]?.[0] : 'Z';
-    await expect.poll(state).toBe('Z');
   });
 
   test('that leaves a child process behind does not block other alerts', async () => {

@@ -88,7 +88,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       const { store, again, pass } = await open();
       const other = await again();
       await store.adoptJobs([sync]);
-      await store.beginRun(newRun('r1'));
+      await store.beginRun(newRun('r1'), at('10:15'));
       const begun = { ...newRun('r1'), startedAt: timestampOf(at('10:00')), outcome: null, finishedAt: null };
       expect(await other.runs(1)).toEqual([{ ...begun, exitCode: null, problem: null, report: null }]);
       expect((await other.progress()).get('sync')).toEqual({ handledUntil: at('10:15'), latest: undefined });
@@ -115,7 +115,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       const { store, again } = await open();
       await store.adoptJobs([sync]);
       await store.beginRun(newRun('r1', at('10:15'), 'users'));
-      await expect(store.beginRun(newRun('r1', at('10:30')))).rejects.toThrow(/unique|duplicate/i);
+      await expect(store.beginRun(newRun('r1', at('10:30')), at('10:30'))).rejects.toThrow(/unique|duplicate/i);
       expect((await store.progress()).get('sync')?.handledUntil).toBe(at('10:00'));
       await (await again()).beginRun(newRun('r2', at('10:30')));
     });
@@ -124,7 +124,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       const { store } = await open();
       await store.adoptJobs([sync]);
       await store.setHandled('sync', at('11:00'));
-      await store.beginRun(newRun('r1'));
+      await store.beginRun(newRun('r1'), at('10:15'));
       await store.endRun('r1', complete);
       await store.beginRun(newRun('r2', null));
       expect((await store.progress()).get('sync')).toMatchObject({ handledUntil: at('11:00'), latest: { run: 'r1' } });
@@ -134,7 +134,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       const { store } = await open();
       await store.adoptJobs([sync]);
       const { cause: _cause, attempt: _attempt, ...rest } = newRun('r1');
-      await store.recordSkip({ ...rest, occurrence: at('10:15') }, skipped);
+      await store.recordSkip({ ...rest, occurrence: at('10:15') }, skipped, at('10:15'));
       const progress = (await store.progress()).get('sync');
       expect(progress).toMatchObject({
         handledUntil: at('10:15'),
@@ -182,7 +182,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       await store.beginRun(newRun('other', null, 'users'));
       const { cause: _cause, attempt: _attempt, ...rest } = newRun('');
       for (let number = 1; number <= 502; number += 1) {
-        await store.recordSkip({ ...rest, run: `r${number}`, occurrence: at('10:15') }, skipped);
+        await store.recordSkip({ ...rest, run: `r${number}`, occurrence: at('10:15') }, skipped, at('10:15'));
       }
       const kept = (await store.runs(1_000)).map(({ run }) => run);
       expect(kept).toHaveLength(501);
@@ -195,7 +195,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       await store.adoptJobs(names.map((name) => jobOf(name)));
       await Promise.all(
         names.map(async (job) => {
-          await store.beginRun(newRun(job, at('10:15'), job));
+          await store.beginRun(newRun(job, at('10:15'), job), at('10:15'));
           await store.endRun(job, complete);
         }),
       );

@@ -10,7 +10,8 @@ import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { openHealthStore } from '../../src/worker/store/health.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
-import { openHealthServer } from '../../src/worker/health-server.ts';
+import { openHealthServer, pagesOf } from '../../src/worker/health-server.ts';
+import type { Watch } from '../../src/worker/watch.ts';
 import { sectionOf, tableRows } from '../support/documents.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -28,9 +29,11 @@ async function mirrored(): Promise<string> {
   return files;
 }
 
+const pagesOfOne = (watch: Watch) => pagesOf({ watches: new Map([['p', watch]]), troubles: new Map() });
+
 async function serving(more: WatchTry = {}) {
   const watched = await startWatch(more);
-  const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog);
+  const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, pagesOfOne(watched.watch()), silentLog);
   onTestFinished(() => server.close());
   const get = async (path: string, method = 'GET') => {
     const answer = await fetch(`${server.url}${path}`, { method });
@@ -45,16 +48,20 @@ describe('/healthz', () => {
     pass(25 * hourMs);
     const fresh = await get('/healthz');
     expect(fresh.status).toBe(200);
+    const users = { fresh_as_of: timestampOf(watchedFrom), is_fresh: true };
     expect(JSON.parse(fresh.body)).toMatchObject({
-      status: 'ok',
-      staleness_seconds: 90_000,
-      max_staleness_seconds: 93_600,
-      resources: { users: { fresh_as_of: timestampOf(watchedFrom), is_fresh: true } },
+      status: 'good',
+      profiles: {
+        p: { status: 'ok', staleness_seconds: 90_000, max_staleness_seconds: 93_600, resources: { users } },
+      },
     });
     pass(2 * hourMs);
     const stale = await get('/healthz');
     expect(stale.status).toBe(503);
-    expect(JSON.parse(stale.body)).toMatchObject({ status: 'stale', resources: { emails: { is_fresh: false } } });
+    expect(JSON.parse(stale.body)).toMatchObject({
+      status: 'bad',
+      profiles: { p: { status: 'stale', resources: { emails: { is_fresh: false } } } },
+    });
   });
 
   test('is 200 without a mirror for as long as a mirror may be old', async () => {
@@ -234,7 +241,12 @@ describe('a token', () => {
   // proves: health-token
   test('is required on every path if one is set', async () => {
     const watched = await startWatch({});
-    const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog, token);
+    const server = await openHealthServer(
+      { host: '127.0.0.1', port: 0 },
+      pagesOfOne(watched.watch()),
+      silentLog,
+      token,
+    );
     onTestFinished(() => server.close());
     const status = async (path: string, authorization: string) =>
       (await fetch(`${server.url}${path}`, { headers: { authorization } })).status;

@@ -127,10 +127,8 @@ describe('a job', () => {
     ['failed', 9, 'sync failed (exit code 9)'],
     ['failed', null, 'sync was ended by a signal, or could not be run'],
     ['locked', 7, 'sync could not run: another run held the lock'],
-    ['timed_out', 143, 'sync took longer than its timeout allows and was stopped'],
     ['interrupted', 143, 'sync was stopped by a signal'],
     ['killed', null, 'sync ended because the worker died'],
-    ['missed', null, 'sync did not run: no worker was running at its time'],
   ] as const)('that ended as %s with %s: %s', (outcome, exitCode, what) => {
     const [problem] = problemsOf(facts({ judged: ran(outcome, exitCode) }), []);
     expect(problem === undefined ? null : [keyOf(problem), wordsOf(problem).what]).toEqual(

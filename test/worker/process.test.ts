@@ -96,12 +96,8 @@ describe('the worker', () => {
     expect(second.code).toBe(7);
     expect(second.stderr).toContain(`another schedule holds the lock: process ${worker.child.pid} on `);
 
-    place.configure('jobs:\n  - {name: sync, run: snyc, cron: "@daily"}\n');
-    worker.child.kill('SIGHUP');
-    expect(await worker.saying('the old settings stay in force')).toContain(
-      'config/admin-mirror.yaml:2: job \\"sync\\": run is \\"snyc\\"',
-    );
-
+    // What it has read stays in force.
+    place.configure('jobs: [\n');
     worker.child.kill('SIGTERM');
     expect(await worker.code).toBe(0);
     expect((await runsIn(place.folder)).at(-1)).toMatchObject({ job: 'sync', outcome: 'stopped', exitCode: 143 });
@@ -144,24 +140,6 @@ describe('the worker', () => {
     expect(await worker.code).toBe(7);
     expect(await worker.saying('the lock of the schedule was lost: ')).toContain('was removed or replaced');
   });
-
-  test(
-    'reads the config file again at SIGHUP, and its jobs use what it read, not what the file has now',
-    { tags: 'full' },
-    async () => {
-      const place = placeWith(job('other', 'run: export, what: users, output: a.csv, cron: "@yearly"'));
-      const worker = startWorker(place);
-      await worker.saying('the worker has started');
-      place.configure(`jobs:\n${job('users', `run: export, what: users, output: b.csv, ${everySecond}`)}`);
-      worker.child.kill('SIGHUP');
-      await worker.saying('the config file was read again');
-      place.configure('jobs: [\n');
-      // It fails for the expected reason.
-      await worker.saying('users ended as failed: there is no mirror at ');
-      worker.child.kill('SIGINT');
-      expect(await worker.code).toBe(0);
-    },
-  );
 });
 
 test('a command that does not stop in time is killed', async () => {
@@ -259,65 +237,6 @@ describe('a worker for every server of the config file', () => {
       const health = await fetch(`${url}/${path}`);
       expect([health.status, await health.json()]).toMatchObject([503, { profiles: { west: { problem } } }]);
     }
-    worker.child.kill('SIGTERM');
-    expect(await worker.code).toBe(0);
-  });
-
-  test('keeps its store if the config file names another one', { tags: ['full'] }, async () => {
-    const jobs = `jobs:\n${job('list', `run: sync, cron: "@yearly"`)}`;
-    const place = placeWith('');
-    place.configure(jobs);
-    const worker = startWorker(place);
-    await worker.saying('the worker has started');
-    for (const [name, value] of [
-      ['mirror', 'data/other.db'],
-      ['journal', 'data/other-journal.db'],
-      ['shared', 'postgresql://mirror@127.0.0.1:9/mirror'],
-    ]) {
-      place.configure(`store: {${name}: "${value}"}\n${jobs}`);
-      worker.child.kill('SIGHUP');
-      await worker.saying(`the old settings stay in force: store.${name} names another place now`);
-    }
-    place.configure(jobs);
-    worker.child.kill('SIGHUP');
-    await worker.saying('the config file was read again');
-    worker.child.kill('SIGTERM');
-    expect(await worker.code).toBe(0);
-  });
-
-  test('starts added servers and stops removed ones at SIGHUP', { tags: ['full'] }, async () => {
-    const sandbox = await startSandbox({ users: 4 });
-    const place = placeWith('');
-    const common = `jobs:\n${job('sync', `run: sync, cron: "@yearly"`)}`;
-    writeFileSync(`${place.folder}/key`, sandbox.key, { mode: 0o600 });
-    place.configure(`${common}${profiles(sandbox, ['east', 'west'])}`);
-    const worker = startWorker(place, '--all');
-    await Promise.all(['east', 'west'].map((name) => worker.saying(`"profile":"${name}","jobs":["sync"]`)));
-    place.configure(`${common}${profiles(sandbox, ['east', 'north'])}`);
-    worker.child.kill('SIGHUP');
-    await worker.saying('"profile":"west","msg":"the worker has stopped"');
-    await worker.saying('"profile":"north","jobs":["sync"],"msg":"the worker has started"');
-    await worker.saying('"profile":"east","jobs":["sync"],"msg":"the config file was read again"');
-    worker.child.kill('SIGINT');
-    expect(await worker.code).toBe(0);
-  });
-
-  test('starts a server again that was added back while its run was stopping', { tags: ['full'] }, async () => {
-    const sandbox = await startSandbox({ users: 400 });
-    const place = placeWith('');
-    const common = `jobs:\n${job('sync', `run: sync, ${everySecond}`)}`;
-    writeFileSync(`${place.folder}/key`, sandbox.key, { mode: 0o600 });
-    place.configure(`${common}${profiles(sandbox, ['west'])}`);
-    const worker = startWorker(place, '--all');
-    await caughtIn(worker, sandbox);
-    place.configure(`${common}${profiles(sandbox, ['east'])}`);
-    worker.child.kill('SIGHUP');
-    await worker.saying('"profile":"west","running":["sync"],"msg":"the worker stops"');
-    place.configure(`${common}${profiles(sandbox, ['east', 'west'])}`);
-    worker.child.kill('SIGHUP');
-    await worker.saying('"profile":"west","msg":"the worker has stopped"');
-    sandbox.control.setBehaviour({ latency: 0 });
-    await worker.saying(ended('west'));
     worker.child.kill('SIGTERM');
     expect(await worker.code).toBe(0);
   });

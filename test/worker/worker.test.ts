@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { dayMs, hourMs, minuteMs } from '../../src/model/time.ts';
+import { dayMs, hourMs } from '../../src/model/time.ts';
 import { jobOf } from '../support/jobs.ts';
 import { type Command, startNight } from '../support/night.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -41,9 +41,9 @@ describe('a night', () => {
     night.jump(3 * dayMs + 5 * hourMs);
     await night.until('2026-03-14T09:00Z');
     expect(night.log).toEqual([
-      '06:00 sync begins, caught up',
+      '06:00 sync begins',
       '06:01 sync is complete',
-      '06:01 users begins, caught up',
+      '06:01 users begins',
       '06:02 users is complete',
     ]);
   });
@@ -86,31 +86,6 @@ describe('a night', () => {
   });
 });
 
-test('a run that takes longer than its timeout is stopped, with the reason', { tags: 'full' }, async () => {
-  const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
-  const night = startNight({ from: '2026-03-11T00:00Z', jobs: [job], commands: () => takes(90) });
-  await night.until('2026-03-11T12:00Z');
-  expect(night.log).toEqual(['02:15 sync begins', '02:45 sync is timed_out']);
-  expect((await night.store.runs(1))[0]?.problem).toBe('it took longer than the 30m that its timeout allows');
-});
-
-test(
-  'the timeout of a run starts after its wait for a turn, and the run does not start if the worker stops',
-  { tags: 'full' },
-  async () => {
-    const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
-    const late = { from: '2026-03-11T00:00Z', jobs: [job], waitsMs: 60 * minuteMs } as const;
-    const night = startNight({ ...late, commands: () => takes(25) });
-    await night.until('2026-03-11T12:00Z');
-    expect(night.log).toEqual(['02:15 sync begins', '03:40 sync is complete']);
-    const begun: string[] = [];
-    const stopped = startNight({ ...late, commands: (name) => (begun.push(name), takes(25)) });
-    await stopped.until('2026-03-11T02:45Z');
-    await stopped.stop();
-    expect([stopped.log.at(-1), begun]).toEqual(['02:45 sync is stopped', []]);
-  },
-);
-
 describe('a restarted worker', () => {
   const file = () => `${temporaryFolder()}/mirror.worker.db`;
 
@@ -122,7 +97,7 @@ describe('a restarted worker', () => {
     expect(first.log).toEqual([]);
     const second = startNight({ from: '2026-03-14T12:00Z', jobs: [sync], file: place });
     await second.until('2026-03-14T13:00Z');
-    expect(second.log).toEqual(['12:00 sync begins, caught up', '12:01 sync is complete']);
+    expect(second.log).toEqual(['12:00 sync begins', '12:01 sync is complete']);
   });
 
   test('runs once more what was stopped with it, and no more than once', { tags: 'full' }, async () => {
@@ -138,7 +113,7 @@ describe('a restarted worker', () => {
     const third = startNight({ from: '2026-03-11T02:55Z', jobs: [sync, users], file: place, commands });
     await third.until('2026-03-11T04:00Z');
     expect([...second.log, ...third.log]).toEqual([
-      '02:40 sync begins, caught up, again',
+      '02:40 sync begins, again',
       '02:50 sync is stopped',
       '03:00 users is skipped',
     ]);
@@ -153,24 +128,6 @@ describe('a restarted worker', () => {
     const second = startNight({ from: '2026-03-12T01:00Z', jobs: [moved, users], file: place });
     await second.until('2026-03-12T04:00Z');
     expect(second.log).toEqual(['03:00 users is skipped']);
-  });
-});
-
-describe('reloaded jobs', () => {
-  test('take effect at once, and one with a new schedule counts from now', { tags: 'full' }, async () => {
-    const night = startNight({ from: '2026-03-11T12:00Z', jobs: [sync] });
-    await night.until('2026-03-11T13:00Z');
-    night.worker.reload([{ ...sync, cron: '30 12 * * *' }, jobOf('often', { cron: '30 13 * * *' })]);
-    await night.until('2026-03-12T10:00Z');
-    expect(night.log).toEqual(['13:30 often begins', '13:31 often is complete']);
-  });
-
-  test('leave running jobs alone', async () => {
-    const night = startNight({ from: '2026-03-11T02:00Z', jobs: [sync], commands: () => takes(60) });
-    await night.until('2026-03-11T02:30Z');
-    night.worker.reload([users]);
-    await night.until('2026-03-11T03:30Z');
-    expect(night.log).toContain('03:15 sync is complete');
   });
 });
 

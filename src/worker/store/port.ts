@@ -6,24 +6,21 @@ import type { JobEnd } from '../run-job.ts';
 
 /**
  * How a run ended, or why there was none. `complete`, `partial`, `locked`: with exit code 0, 5, 7. `failed`: with any other.
- * `timed_out`: it took longer than its job allows. `interrupted`: a person or the system sent it a signal. `stopped`: the worker
- * was stopped. `killed`: the worker died. `skipped`: a job of `after` was not complete. `missed`: no worker was running at its
- * time, and the job does not catch up.
+ * `interrupted`: a person or the system sent it a signal. `stopped`: the worker was stopped. `killed`: the worker died. `skipped`: a
+ * job of `after` was not complete.
  */
 export type RunOutcome =
   | 'complete'
   | 'partial'
   | 'locked'
   | 'failed'
-  | 'timed_out'
   | 'interrupted'
   | 'stopped'
   | 'killed'
-  | 'skipped'
-  | 'missed';
+  | 'skipped';
 
-/** Why a run was begun. `caught_up`: its time had been missed. `by_hand`: with `schedule --once`, or in the console. */
-type RunCause = 'scheduled' | 'caught_up' | 'by_hand';
+/** Why a run was begun. `by_hand`: with `schedule --once`, or in the console. */
+type RunCause = 'scheduled' | 'by_hand';
 
 export interface NewJobRun {
   readonly run: string;

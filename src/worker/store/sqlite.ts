@@ -20,7 +20,7 @@ const tables: readonly string[] = [
   number INTEGER PRIMARY KEY,
   run TEXT NOT NULL UNIQUE,
   job TEXT NOT NULL,
-  cause TEXT NOT NULL CHECK (cause IN ('scheduled', 'caught_up', 'by_hand')),
+  cause TEXT NOT NULL CHECK (cause IN ('scheduled', 'by_hand')),
   occurrence TEXT,
   attempt INTEGER NOT NULL,
   command TEXT NOT NULL,

@@ -155,13 +155,16 @@ export class WorkerStore {
     });
   }
 
-  /** Records that the run has begun and its occurrence is handled. Throws LockHeldError while the job is already running. */
-  async beginRun(run: NewJobRun): Promise<void> {
+  /**
+   * Records that the run has begun, and that all times up to `until` are handled. Throws LockHeldError while the job is already
+   * running.
+   */
+  async beginRun(run: NewJobRun, until?: number): Promise<void> {
     const command = run.cause === 'by_hand' ? 'schedule --once' : 'schedule';
     try {
       // A separate transaction: if the next one is rolled back, this process must still know that it holds the lock.
       await this.#transaction((connection) => this.#locks.acquire(connection, jobLock(run.job), run.run, command));
-      await this.#step((connection) => beginRow(connection, run, this.#now()));
+      await this.#step((connection) => beginRow(connection, run, this.#now(), until));
     } catch (error) {
       try {
         await this.#transaction((connection) => this.#locks.release(connection, jobLock(run.job), run.run));
@@ -181,15 +184,12 @@ export class WorkerStore {
     });
   }
 
-  /** Records that an occurrence was skipped, and that it is handled. */
-  recordSkip(
-    occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
-    end: JobRunEnd,
-  ): Promise<void> {
+  /** Records that an occurrence was skipped, and that all times up to `until` are handled. */
+  recordSkip(skipped: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'>, end: JobRunEnd, until: number): Promise<void> {
     return this.#step(async (connection) => {
       const at = this.#now();
-      await beginRow(connection, { ...occurrence, cause: 'scheduled', attempt: 1 }, at);
-      await endRow(connection, occurrence.run, end, at);
+      await beginRow(connection, { ...skipped, cause: 'scheduled', attempt: 1 }, at, until);
+      await endRow(connection, skipped.run, end, at);
     });
   }
 
@@ -327,17 +327,18 @@ async function beginRow(
   connection: Connection,
   { occurrence, actor, ...run }: NewJobRun,
   at: Timestamp,
+  until?: number,
 ): Promise<void> {
   const time = occurrence === null ? null : timestampOf(occurrence);
   await connection
     .insertInto('worker_runs')
     .values({ ...run, actor: actor === undefined ? null : JSON.stringify(actor), occurrence: time, startedAt: at })
     .execute();
-  if (time !== null) {
-    const jobs = connection.updateTable('worker_jobs').set({ handledUntil: time });
-    await jobs.where('job', '=', run.job).where('handledUntil', '<', time).execute();
+  if (until !== undefined) {
+    const handledUntil = timestampOf(until);
+    const jobs = connection.updateTable('worker_jobs').set({ handledUntil });
+    await jobs.where('job', '=', run.job).where('handledUntil', '<', handledUntil).execute();
   }
-
   await connection
     .deleteFrom('worker_runs')
     .where('job', '=', run.job)

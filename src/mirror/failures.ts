@@ -9,12 +9,18 @@ import type { MirrorStore } from './store/mirror-store.ts';
 export class ContradictionError extends OperatorError {
   override readonly name = 'ContradictionError';
   override readonly exitCode = 5;
-  /** Whether records came from just beside the requested days, though ranges were measured to show exactly their days. */
-  readonly isBeside: boolean;
+  /**
+   * `beside`: records came from just beside the requested days, though ranges were measured to show exactly their days. `no ranges`:
+   * the server failed on every range.
+   */
+  readonly what: 'beside' | 'no ranges' | 'other';
 
-  constructor(message: string, { isBeside = false, ...options }: ErrorOptions & { readonly isBeside?: boolean } = {}) {
+  constructor(
+    message: string,
+    { what = 'other', ...options }: ErrorOptions & { readonly what?: ContradictionError['what'] } = {},
+  ) {
     super(message, options);
-    this.isBeside = isBeside;
+    this.what = what;
   }
 }
 

@@ -101,15 +101,7 @@ async function readDiffering(ports: ProvePorts, difference: number): Promise<voi
       // What its total counts beyond its rows cannot be parted.
       if (window.surplus > 0) store.resetWalks(resource, window.from);
       else if (window.state === 'settled') {
-        const parts = cutOut(window, piece, rows);
-        store.replaceWindows(resource, parts);
-        if (ports.allowance.knows(resource, window)) {
-          ports.allowance.part(
-            resource,
-            window,
-            parts.map(({ from, to }) => ({ from, to, rows: rows({ from, to }) })),
-          );
-        }
+        store.replaceWindows(resource, cutOut(window, piece, rows));
       }
     }
   }

@@ -48,24 +48,10 @@ export class Allowance {
 
   /** Adds a window to read, with the number of rows held of it. It counts once, however often it is read. */
   allow(resource: ResourceName, window: DayRange, rows: number): void {
-    const share = this.#shareOf(resource);
-    // A piece of a window does not take a request of its own if it is read again.
-    share.note(window, rows, share.knows(window) ? 0 : 1);
+    this.#shareOf(resource).note(window, rows, 1);
   }
 
-  /** Parts a window into pieces. A piece earns requests only by its records: a server could have a window cut without end. */
-  part(resource: ResourceName, window: DayRange, pieces: readonly (DayRange & { readonly rows: number })[]): void {
-    const share = this.#shareOf(resource);
-    share.forget(window);
-    for (const { rows, ...piece } of pieces) share.note(piece, rows, 0);
-  }
-
-  /** Whether the window, or a part of it, was added before. */
-  knows(resource: ResourceName, window: DayRange): boolean {
-    return this.#shareOf(resource).knows(window);
-  }
-
-  /** Notes how many records the window has shown. */
+  /** Notes how many records the window has shown. A piece of a window earns by them alone: it could be cut without end. */
   noteSeen(resource: ResourceName, window: DayRange, records: number): void {
     this.#shareOf(resource).note(window, records, 0);
   }
@@ -123,24 +109,12 @@ class Share {
     this.#pages = [...this.#windows.values()].reduce((sum, each) => sum + this.#pagesOf(each), 0);
   }
 
-  knows(window: DayRange): boolean {
-    return this.#windows.has(keyOf(window));
-  }
-
   note(window: DayRange, records: number, least: number): void {
     const key = keyOf(window);
     const before = this.#windows.get(key) ?? { records: 0, least: 0 };
     const now = { records: Math.max(before.records, records), least: Math.max(before.least, least) };
     this.#windows.set(key, now);
     this.#pages += this.#pagesOf(now) - this.#pagesOf(before);
-  }
-
-  forget(window: DayRange): void {
-    const known = this.#windows.get(keyOf(window));
-    if (known === undefined) return;
-    this.#windows.delete(keyOf(window));
-    // What it has earned for being read at all stays.
-    this.#pages += known.least - this.#pagesOf(known);
   }
 
   #pagesOf({ records, least }: { readonly records: number; readonly least: number }): number {

@@ -276,7 +276,7 @@ function checkRange(range: DayRange | null, createdAt: readonly unknown[], profi
     const kind = stray(each);
     if (kind === undefined) continue;
     throw new ContradictionError(`the server sent records created outside of ${range.from}..${range.to}`, {
-      isBeside: kind === 'beside',
+      what: kind === 'beside' ? 'beside' : 'other',
       advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
     });
   }

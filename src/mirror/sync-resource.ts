@@ -86,7 +86,7 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
         if (!(error instanceof ContradictionError)) throw error;
         if (!reading.trustsStored && reading.profile.dayBounds === 'wide') throw error;
         store.recordEvent(run, { resource, kind: 'capability_contradicted', subject: run, detail: error.message });
-        const profile = reading.trustsStored ? await measure(ports, error.isBeside) : widen(ports, reading.profile);
+        const profile = reading.trustsStored ? await measure(ports, error.what) : widen(ports, reading.profile);
         reading = { ...first, profile, trustsStored: false, readSince: startedAt };
       }
     }
@@ -129,14 +129,19 @@ export function endedBy(
   return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
 }
 
-/** @param isBeside whether records came beside the requested days: then ranges do not show exactly their days */
-async function measure({ source, store, resource, signal }: ResourcePorts, isBeside = false): Promise<Profile> {
+/** @param contradicted how the list contradicted its profile in this run, if it did */
+async function measure(
+  { source, store, resource, signal }: ResourcePorts,
+  contradicted?: ContradictionError['what'],
+): Promise<Profile> {
   const found = await source.measure(resource, signal);
   const before = storedProfile(store, resource)?.profile;
   // A list that shows nothing now (during a deployment, say) says nothing about ranges.
-  const isBlank = found.dates === 'none' && source.met(resource).ids.size === 0 && before !== undefined;
+  const mayHaveRanges = contradicted !== 'no ranges';
+  const isBlank =
+    mayHaveRanges && found.dates === 'none' && source.met(resource).ids.size === 0 && before !== undefined;
   const measured = isBlank ? { ...before, pageSize: found.pageSize } : found;
-  if (isBeside) return widen({ store, resource }, measured);
+  if (contradicted === 'beside') return widen({ store, resource }, measured);
   recordProfile(store, resource, measured);
   return measured;
 }

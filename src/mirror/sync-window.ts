@@ -103,7 +103,10 @@ export class WindowVisitor {
   #doubtRanges(): void {
     const failure = this.#rangeFailure;
     if (failure === undefined || !this.#ports.trustsStored) return;
-    throw new ContradictionError(`no range of days could be read: ${failure.message}`, { cause: failure });
+    throw new ContradictionError(`no range of days could be read: ${failure.message}`, {
+      what: 'no ranges',
+      cause: failure,
+    });
   }
 
   /** Visits the pieces of a window before its neighbours: the records that they show earn the requests for the next one. */
@@ -131,7 +134,8 @@ export class WindowVisitor {
       this.#signal.throwIfAborted();
       const error = this.#judged(thrown);
       if (!(error instanceof OperatorError)) throw this.#end(error);
-      if (error instanceof ContradictionError && (error.isBeside || this.#ports.trustsStored)) throw this.#end(error);
+      if (error instanceof ContradictionError && (error.what === 'beside' || this.#ports.trustsStored))
+        throw this.#end(error);
       noteForeign(error, this.#ports);
       this.#leave(window, null, error.message);
       // A list that contradicts itself was read; nothing failed.
@@ -285,7 +289,7 @@ export class WindowVisitor {
 
   /** Cuts the window in two, by what the server counts. Returns none if it cannot be cut. */
   async #cut(window: Window, total: number): Promise<readonly Window[]> {
-    const { store, resource, source, profile, allowance } = this.#ports;
+    const { store, resource, source, profile } = this.#ports;
     this.#extent ??= source.extent(resource, profile, this.#signal);
     const at = splitDay(window, await this.#extent);
     if (at === undefined) return [];
@@ -293,13 +297,7 @@ export class WindowVisitor {
     // If one half seems to hold nearly everything, each total may be too large, and cutting would never end.
     if (before > total * nearlyAll) await this.#checkTotals();
     store.replaceWindows(resource, splitWindow({ ...window, serverTotal: total }, at, before));
-    const pieces = store.windows(resource).filter(({ from, to }) => from >= window.from && to <= window.to);
-    allowance.part(
-      resource,
-      window,
-      pieces.map(({ from, to }) => ({ from, to, rows: store.accountedCount(resource, { from, to }) })),
-    );
-    return pieces;
+    return store.windows(resource).filter(({ from, to }) => from >= window.from && to <= window.to);
   }
   /** Throws if the server counts records on days that have none. */
   async #checkTotals(): Promise<void> {

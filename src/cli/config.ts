@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { policyByName } from '../model/approval.ts';
 import { keyOf } from '../settings/server.ts';
 import { settingsFrom, type SettingsReading } from '../settings/settings.ts';
+import { settingOf } from '../settings/table.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printResult, printWarning } from './output.ts';
 
@@ -25,7 +26,7 @@ function withKey(reading: SettingsReading): SettingsReading {
   if (reading.rest.api.key !== undefined) return reading;
   try {
     const found = { value: keyOf(reading.rest).key.toString(), origin: 'the key file' };
-    const readings = reading.readings.map((each) => (each.setting.key === 'api.key' ? { ...each, ...found } : each));
+    const readings = reading.readings.map((each) => (each.key === 'api.key' ? { ...each, ...found } : each));
     return { ...reading, readings };
   } catch {
     // `doctor` reports what is wrong with it.
@@ -34,10 +35,7 @@ function withKey(reading: SettingsReading): SettingsReading {
 }
 
 function documentOf({ readings, approval }: SettingsReading): unknown {
-  const settings = readings.map(({ setting, value, origin }) => [
-    setting.key,
-    { value, origin, default: setting.default },
-  ]);
+  const settings = readings.map(({ key, value, origin }) => [key, { value, origin, default: settingOf(key).default }]);
   const policies = approval.map(({ subject, policy, origin }) => [
     `bulk.approval.${subject}`,
     { value: policyByName(policy), origin, default: null },
@@ -46,7 +44,7 @@ function documentOf({ readings, approval }: SettingsReading): unknown {
 }
 
 function linesOf(context: CliContext, { readings, approval }: SettingsReading): string[] {
-  const settings = readings.map(({ setting, value, origin }) => [setting.key, String(value ?? '-'), origin] as const);
+  const settings = readings.map(({ key, value, origin }) => [key, String(value ?? '-'), origin] as const);
   const policies = approval.map(({ subject, policy, origin }) => {
     const words = Object.entries(policyByName(policy)).map(([name, value]) => `${name} ${value}`);
     return [`bulk.approval.${subject}`, words.join(', '), origin] as const;

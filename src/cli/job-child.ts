@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { z } from 'zod';
 import type { CommandCall } from '../model/job.ts';
-import { receivedReading, receivedServers } from '../settings/passed.ts';
+import { receivedByChild } from '../settings/passed.ts';
 import type { ChildJob, ChildNews } from '../worker/run-job.ts';
 import type { GivenByParent } from './context.ts';
 
@@ -19,7 +19,6 @@ const paths = [
   'bulk reconcile',
 ] as const;
 
-const passed = z.strictObject({ plain: z.unknown() });
 const text = z.string();
 const jobSchema = z.strictObject({
   call: z
@@ -42,7 +41,7 @@ const jobSchema = z.strictObject({
     account: text.nullable(),
   }),
   run: text.nullable(),
-  given: z.strictObject({ reading: passed, servers: passed }),
+  given: z.strictObject({ plain: z.unknown() }),
   output: z.discriminatedUnion('kind', [
     z.strictObject({ kind: z.literal('report') }),
     z.strictObject({ kind: z.literal('terminal'), json: z.boolean(), quiet: z.boolean(), color: z.boolean() }),
@@ -68,8 +67,7 @@ export async function takeJob(): Promise<{
   return {
     call,
     given: {
-      reading: receivedReading(given.reading),
-      servers: receivedServers(given.servers),
+      ...receivedByChild(given),
       actor,
       run,
       output,

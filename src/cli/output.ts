@@ -7,6 +7,7 @@ import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';
 import { commandName } from '../model/program.ts';
 import { valueOf } from '../settings/settings.ts';
+import { settingOf } from '../settings/table.ts';
 import { commands } from './commands.ts';
 import type { CliContext } from './context.ts';
 
@@ -127,8 +128,8 @@ const mention = new RegExp(String.raw`(?:npx )?\badmin-mirror (?=(?:${names})\b)
 function commandStart(context: Pick<CliContext, 'reading'>): string {
   const reading = context.reading();
   const flags = scopeKeys.flatMap((key) => {
-    const { setting, value, origin } = valueOf(reading, key);
-    const [flag, argument] = setting.flag?.split(' ') ?? [];
+    const { value, origin } = valueOf(reading, key);
+    const [flag, argument] = settingOf(key).flag?.split(' ') ?? [];
     // A profile that comes from a variable may not be set where the command is pasted.
     const isNeeded = origin.startsWith('flag ') || (key === 'profile' && reading.rest.profile !== undefined);
     if (flag === undefined || !isNeeded) return [];

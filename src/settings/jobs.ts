@@ -1,146 +1,112 @@
 /** Reads and checks the jobs of the config file, and makes their commands. Each problem names its line. */
 import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
-import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import { valueText } from '../model/text.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
+import { isEmpty, nearHint, type Placed, readBlock, type Reader, refused, textReader } from './block.ts';
 
-export interface Placed {
-  readonly value: unknown;
-  /** `config/admin-mirror.yaml:12` */
-  readonly origin: string;
-}
-
-/** One job of the file, unchecked: its keys in their order. */
-export interface WrittenJob {
-  readonly origin: string;
-  readonly entries: ReadonlyMap<string, Placed>;
-}
-
-type Accepts = (value: unknown) => boolean;
-
-interface JobOption {
-  readonly accepts: Accepts;
-  /** After "expected" in an error. */
-  readonly expected: string;
-  /** The values for the flag; `true` for a switch, nothing if it is off. */
-  readonly valueOf: (value: unknown) => true | string | readonly string[] | undefined;
-  /** They are operands, without a flag. */
-  readonly isOperand?: true;
-}
+/** What an option becomes: `true` for a switch, nothing if it is off, one text, or one for each time that the flag is given. */
+type OptionValue = boolean | string | readonly string[];
 
 interface JobRule {
   readonly command: readonly string[];
-  readonly options: Readonly<Record<string, JobOption>>;
+  readonly options: Readonly<Record<string, Reader<OptionValue>>>;
+  /** The option that has no flag: its values are the operands of the command. */
+  readonly operand?: string;
   /** At least one of each list must be given. */
   readonly needs?: readonly (readonly string[])[];
   /** At most one of each list may be given. */
   readonly exclusive?: readonly (readonly string[])[];
 }
 
-function isTextThat(accepts: (text: string) => boolean): Accepts {
-  return (value) => typeof value === 'string' && accepts(value);
+const someText = (given: string) => (given.trim() === '' ? refused : given);
+
+/** Reads one text or a list of them. */
+function texts(expected: string, accepts: (text: string) => boolean): Reader<readonly string[]> {
+  const isWord = (each: unknown): each is string => typeof each === 'string' && accepts(each);
+  const read = (given: unknown) => {
+    const list: readonly unknown[] = [given].flat();
+    return list.length > 0 && list.every(isWord) ? list : refused;
+  };
+  return { expected, read };
 }
 
-function isSwitch(value: unknown): boolean {
-  return typeof value === 'boolean';
-}
-
-const isText = isTextThat((text) => text.trim() !== '');
-
-function isOneOrMore(accepts: Accepts): Accepts {
-  return (value) => (Array.isArray(value) ? value.length > 0 && value.every(accepts) : accepts(value));
-}
-
-const listOf = (value: unknown) => [value].flat().map(String);
-
-function option(accepts: Accepts, expected: string): JobOption {
-  return { accepts, expected, valueOf: (value) => listOf(value).join(',') };
-}
-
-const text = option(isText, 'text');
-const file = option(isText, 'the path of a file');
-const count = option((value) => Number.isSafeInteger(value) && Number(value) >= 1, 'a whole number from 1');
-const names = option(isOneOrMore(isText), 'a name, or names in a list such as [id, email]');
-const onOff: JobOption = {
-  accepts: isSwitch,
+const text = textReader('text', someText);
+const file = textReader('the path of a file', someText);
+const onOff: Reader<boolean> = {
   expected: 'true or false',
-  valueOf: (value) => (value === true ? true : undefined),
+  read: (given) => (typeof given === 'boolean' ? given : refused),
 };
-
-/** A positional argument. @param before comes before each value: `report:` */
-function argument(accepts: Accepts, expected: string, before = ''): JobOption {
-  return { accepts, expected, isOperand: true, valueOf: (value) => listOf(value).map((each) => before + each) };
-}
-
-const resources = argument(
-  isOneOrMore(isTextThat(isResourceName)),
-  `names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`,
-);
-
-const files = {
-  output: file,
-  format: text,
-  gzip: onOff,
-  raw: onOff,
-  bom: onOff,
-  meta: onOff,
-  keep: count,
+const count: Reader<string> = {
+  expected: 'a whole number from 1',
+  read: (given) => (Number.isSafeInteger(given) && Number(given) >= 1 ? String(given) : refused),
 };
-
-const params: JobOption = {
-  accepts: (value) =>
-    typeof value === 'object' &&
-    value !== null &&
-    !Array.isArray(value) &&
-    Object.entries(value).every(([name, each]) => name !== '' && ['string', 'number', 'boolean'].includes(typeof each)),
+const names = texts('a name, or names in a list such as [id, email]', (each) => each.trim() !== '');
+const columns: Reader<string> = {
+  ...names,
+  read: (given) => {
+    const read = names.read(given);
+    return read === refused ? refused : read.join(',');
+  },
+};
+const resources = texts(`names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`, isResourceName);
+const params: Reader<readonly string[]> = {
   expected: 'parameters as "name: value"',
-  valueOf: (value) => Object.entries(value as Record<string, unknown>).map(([name, each]) => `${name}=${String(each)}`),
+  read: (given) => {
+    if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused;
+    const all = Object.entries(given as Record<string, unknown>);
+    const isPlain = all.every(([name, each]) => name !== '' && ['string', 'number', 'boolean'].includes(typeof each));
+    return isPlain ? all.map(([name, each]) => `${name}=${String(each)}`) : refused;
+  },
 };
+
+const files = { output: file, format: text, gzip: onOff, raw: onOff, bom: onOff, meta: onOff, keep: count };
 
 /** Every kind of job and its command. The options have the names of the command's flags, with `_` for `-`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],
     options: { resources, full: onOff, quick: onOff, max_requests: count },
+    operand: 'resources',
     exclusive: [['full', 'quick']],
   },
   export: {
     command: ['export'],
     options: {
-      what: argument(isText, 'the name of a table, a view or a report'),
+      what: textReader('the name of a table, a view or a report', someText),
       sql: text,
       all: onOff,
-      columns: names,
+      columns,
       where: text,
       order: text,
       as_of: text,
       ...files,
     },
+    operand: 'what',
     // Nobody reads the standard output of a job, so it needs a file.
     needs: [['what', 'sql', 'all'], ['output']],
     exclusive: [['what', 'sql', 'all']],
   },
   report: {
     command: ['export'],
-    options: { report: argument(isText, 'the name of a saved report', 'report:'), params, chart: file, ...files },
+    options: {
+      report: textReader('the name of a saved report', (given) => (given.trim() === '' ? refused : `report:${given}`)),
+      params,
+      chart: file,
+      ...files,
+    },
+    operand: 'report',
     needs: [['report'], ['output', 'chart']],
     exclusive: [['output', 'chart']],
   },
-  verify: { command: ['verify'], options: { resources, deep: onOff } },
-  snapshot: {
-    command: ['snapshot'],
-    options: { file: argument(isText, 'the path of a file'), anonymise: onOff },
-    needs: [['file']],
-  },
+  verify: { command: ['verify'], options: { resources, deep: onOff }, operand: 'resources' },
+  snapshot: { command: ['snapshot'], options: { file, anonymise: onOff }, operand: 'file', needs: [['file']] },
   backup: {
     command: ['backup'],
-    options: { folder: argument(isText, 'the path of a folder'), keep: count },
+    options: { folder: textReader('the path of a folder', someText), keep: count },
+    operand: 'folder',
   },
-  publish: {
-    command: ['publish'],
-    options: { full: onOff, check: onOff },
-    exclusive: [['full', 'check']],
-  },
+  publish: { command: ['publish'], options: { full: onOff, check: onOff }, exclusive: [['full', 'check']] },
 };
 
 /** Returns the name of the command's flag for a setting of a job. */
@@ -148,20 +114,35 @@ export function flagOf(setting: string): string {
   return setting === 'params' ? 'param' : setting.replaceAll('_', '-');
 }
 
-const isName = isTextThat((text) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(text));
+const isName = (given: string) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(given);
+const kind: Reader<JobKind> = {
+  expected: `one of ${jobKinds.join(', ')}`,
+  read: (given) => jobKinds.find((each) => each === given) ?? refused,
+  names: jobKinds,
+};
 
 /** The options of every job, which are not the command's. */
-const common: Readonly<Record<string, Omit<JobOption, 'valueOf'>>> = {
-  name: { accepts: isName, expected: 'a name of letters, digits, "-", "_" and "."' },
-  run: { accepts: isKind, expected: `one of ${jobKinds.join(', ')}` },
-  cron: { accepts: isTextThat(() => true), expected: 'a cron expression such as "15 2 * * *"' },
-  timezone: { accepts: isTextThat(isTimeZone), expected: 'a time zone such as Europe/Berlin or UTC' },
-  after: { accepts: (value) => [value].flat().every(isName), expected: 'the name of another job, or names in a list' },
-  require: { accepts: (value) => value === 'complete', expected: 'complete' },
+const common = {
+  name: textReader('a name of letters, digits, "-", "_" and "."', (given) => (isName(given) ? given : refused)),
+  run: kind,
+  cron: textReader('a cron expression such as "15 2 * * *"', (given) => given),
+  timezone: {
+    ...textReader('a time zone such as Europe/Berlin or UTC', (given) => (isTimeZone(given) ? given : refused)),
+    // Listed late: there are hundreds.
+    get names() {
+      return timeZoneNames();
+    },
+  },
+  after: texts('the name of another job, or names in a list', isName),
+  require: textReader('complete', (given) => (given === 'complete' ? given : refused)),
+} satisfies Readonly<Record<string, Reader<unknown>>>;
+
+type JobValues = { readonly [K in keyof typeof common]?: Exclude<ReturnType<(typeof common)[K]['read']>, symbol> } & {
+  readonly [option: string]: unknown;
 };
 
 /** Reads the jobs and leaves out those with a problem. @param zone the variable TZ, for jobs without a timezone */
-export function readJobs(written: readonly WrittenJob[], zone?: string) {
+export function readJobs(written: readonly Placed[], zone?: string) {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
     const job = readJob(each, `job ${index + 1}`, zone, problems);
@@ -173,63 +154,38 @@ export function readJobs(written: readonly WrittenJob[], zone?: string) {
 }
 
 function readJob(
-  { origin, entries }: WrittenJob,
+  { origin, entries = new Map() }: Placed,
   place: string,
   zone: string | undefined,
-  problems: UsageError[],
+  all: UsageError[],
 ): Job | undefined {
-  const before = problems.length;
   const given = entries.get('name')?.value;
   const title = typeof given === 'string' ? `job "${given}"` : place;
-  const kind = entries.get('run')?.value;
-  const known = isKind(kind) ? jobRules[kind] : undefined;
-  const options = { ...common, ...known?.options };
-  const values: Record<string, unknown> = {};
-  for (const [key, { value, origin: at }] of entries) {
-    const option = options[key];
-    if (option === undefined) {
-      // Without a known kind, nobody knows which settings it has.
-      if (known === undefined && key !== 'run') continue;
-      const advice = suggestion(key, Object.keys(options));
-      const of = typeof kind === 'string' ? ` of ${kind}` : '';
-      problems.push(new UsageError(`${at}: ${title}: there is no setting "${key}"${of}`, { advice }));
-    } else if (option.accepts(value)) {
-      values[key] = value;
-    } else {
-      problems.push(wrongValue(at, title, key, value, option.expected));
-    }
+  const run = kind.read(entries.get('run')?.value);
+  const rule = run === refused ? undefined : jobRules[run];
+  // Without a known kind, nobody knows which settings it has.
+  const known = rule === undefined ? new Map([...entries].filter(([key]) => key in common)) : entries;
+  const { values: read, problems } = readBlock(
+    known,
+    { ...common, ...rule?.options },
+    title,
+    rule === undefined ? '' : ` of ${String(run)}`,
+  );
+  const isGiven = (key: string): boolean => !isEmpty(entries.get(key) ?? { value: null, origin });
+  const wrong = (problem: string, advice?: string) => void problems.push(new UsageError(problem, { advice }));
+  for (const key of ['name', 'run', 'cron'] as const) {
+    if (!isGiven(key)) wrong(`${origin}: ${title} has no ${key}`, `Add ${key}: ${common[key].expected}.`);
   }
-  for (const key of ['name', 'run', 'cron']) {
-    if (entries.has(key)) continue;
-    problems.push(
-      new UsageError(`${origin}: ${title} has no ${key}`, { advice: `Add ${key}: ${common[key]?.expected}.` }),
-    );
+  const values: JobValues = isGiven('timezone') ? read : { ...read, timezone: ownTimeZone(zone) };
+  if (values.timezone === undefined && !isGiven('timezone')) problems.push(noTimeZone(origin, title, zone));
+  const { cron } = values;
+  const notTime = cron === undefined ? undefined : cronProblem(cron);
+  if (notTime !== undefined) {
+    wrong(`${entries.get('cron')?.origin}: ${title}: cron is "${cron}": ${notTime.problem}`, notTime.advice);
   }
-  values['timezone'] ??= ownTimeZone(zone);
-  if (values['timezone'] === undefined && !entries.has('timezone')) problems.push(noTimeZone(origin, title, zone));
-  const cron = values['cron'];
-  const wrong = typeof cron === 'string' ? cronProblem(cron) : undefined;
-  if (wrong !== undefined) {
-    const message = `${entries.get('cron')?.origin}: ${title}: cron is "${String(cron)}": ${wrong.problem}`;
-    problems.push(new UsageError(message, { advice: wrong.advice }));
-  }
-  if (problems.length === before && known !== undefined) problems.push(...ruleProblems(origin, title, known, values));
-  return problems.length === before && known !== undefined ? jobOf(values as unknown as JobValues, known) : undefined;
-}
-
-function isKind(value: unknown): value is JobKind {
-  return jobKinds.some((kind) => kind === value);
-}
-
-function wrongValue(at: string, title: string, key: string, value: unknown, expected: string): UsageError {
-  const known = key === 'timezone' ? timeZoneNames() : key === 'run' ? jobKinds : [];
-  return new UsageError(`${at}: ${title}: ${key} is ${valueText(value)}: expected ${expected}`, {
-    advice: `Correct it there.${nearHint(value, known)}`,
-  });
-}
-
-function nearHint(value: unknown, known: readonly string[]): string {
-  return typeof value === 'string' && nearestNames(value, known).length > 0 ? ` ${suggestion(value, known)}` : '';
+  if (problems.length === 0 && rule !== undefined) problems.push(...ruleProblems(`${origin}: ${title}`, rule, values));
+  all.push(...problems);
+  return problems.length > 0 || rule === undefined ? undefined : jobOf(values, rule);
 }
 
 function noTimeZone(origin: string, title: string, zone: string | undefined): UsageError {
@@ -240,52 +196,37 @@ function noTimeZone(origin: string, title: string, zone: string | undefined): Us
   });
 }
 
-function ruleProblems(
-  origin: string,
-  title: string,
-  { needs = [], exclusive = [] }: JobRule,
-  values: Readonly<Record<string, unknown>>,
-): UsageError[] {
+function ruleProblems(title: string, { needs = [], exclusive = [] }: JobRule, values: JobValues): UsageError[] {
   const isGiven = (key: string) => values[key] !== undefined && values[key] !== false;
   const missing = needs.filter((keys) => !keys.some(isGiven));
   const twice = exclusive.map((keys) => keys.filter(isGiven)).filter((keys) => keys.length > 1);
-  const alone = values['require'] !== undefined && values['after'] === undefined;
-  const message = (problem: string): string => `${origin}: ${title} ${problem}`;
+  const alone = values.require !== undefined && values.after === undefined;
   const advice = 'Name the job that must be complete, as in "after: sync".';
   return [
-    ...missing.map((keys) => new UsageError(message(`needs ${keys.join(' or ')}`))),
-    ...twice.map((keys) => new UsageError(message(`has ${keys.join(' and ')}: only one of them can be`))),
-    ...(alone ? [new UsageError(message('has require, but no after'), { advice })] : []),
+    ...missing.map((keys) => new UsageError(`${title} needs ${keys.join(' or ')}`)),
+    ...twice.map((keys) => new UsageError(`${title} has ${keys.join(' and ')}: only one of them can be`)),
+    ...(alone ? [new UsageError(`${title} has require, but no after`, { advice })] : []),
   ];
 }
 
-interface JobValues {
-  readonly name: string;
-  readonly run: JobKind;
-  readonly cron: string;
-  readonly timezone: string;
-  readonly after?: string | readonly string[];
-  readonly require?: 'complete';
-  readonly [option: string]: unknown;
-}
-
-function jobOf(values: JobValues, { command, options }: JobRule): Job {
+function jobOf(values: JobValues, { command, options, operand }: JobRule): Job {
+  const { name = '', run = 'sync', cron = '', timezone = 'UTC' } = values;
   const given: Record<string, true | string | readonly string[]> = {};
   const operands: string[] = [];
   // In the order of the rules, not of the file.
-  for (const [key, { valueOf, isOperand }] of Object.entries(options)) {
-    const value = values[key] === undefined ? undefined : valueOf(values[key]);
-    if (value === undefined) continue;
-    if (isOperand === true) operands.push(...listOf(value));
+  for (const key of Object.keys(options)) {
+    const value = values[key] as OptionValue | undefined;
+    if (value === undefined || value === false) continue;
+    if (key === operand) operands.push(...[value].flat().map(String));
     else given[flagOf(key)] = value;
   }
   return Object.freeze({
-    name: values.name,
-    run: values.run,
+    name,
+    run,
     call: Object.freeze({ path: command, operands, options: given }),
-    cron: values.cron,
-    timezone: values.timezone,
-    after: Object.freeze([...new Set([values.after ?? []].flat())]),
+    cron,
+    timezone,
+    after: Object.freeze([...new Set(values.after)]),
     requireComplete: values.require === 'complete',
   });
 }
@@ -298,13 +239,10 @@ function problemsBetween(read: readonly { readonly job: Job; readonly origin: st
     if (known.indexOf(job.name) < index) {
       problems.push(new UsageError(`${origin}: there is already a job named "${job.name}"`));
     }
-    for (const other of job.after) {
-      if (known.includes(other) && other !== job.name) continue;
-      const advice = suggestion(
-        other,
-        known.filter((each) => each !== job.name),
-      );
+    const others = known.filter((each) => each !== job.name);
+    for (const other of job.after.filter((each) => !others.includes(each))) {
       const why = other === job.name ? 'itself' : `"${other}", and there is no such job`;
+      const advice = suggestion(other, others);
       problems.push(new UsageError(`${origin}: job "${job.name}" comes after ${why}`, { advice }));
     }
   }

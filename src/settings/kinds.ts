@@ -5,18 +5,13 @@ import { isResourceName, resourceNames, resourceOf, type ResourceName } from '..
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { withoutEndSlashes } from '../model/text.ts';
 import { durationText, parseDuration } from '../model/time.ts';
+import { type Reader, refused, textReader } from './block.ts';
 
-/** How a setting of one kind is read. */
-export interface Kind<T> {
+/** How a setting of one kind is read from the config file. */
+export interface Kind<T> extends Reader<T> {
   readonly name: KindName;
-  /** Reads a value of the config file. Returns `refused`, since a value can itself be undefined: `off`. */
-  readonly read: (given: unknown) => T | typeof refused;
-  /** The words after "expected" in an error. */
-  readonly expected: string;
   /** Turns the text of a flag or a variable into what the config file would give. The text is trimmed by default. */
   readonly fromText?: (text: string) => unknown;
-  /** The names that it accepts; left out if it takes no names, or any. */
-  readonly names?: readonly string[];
   /** The smallest and the largest number, or duration in ms. */
   readonly least?: number;
   readonly most?: number;
@@ -43,11 +38,8 @@ export type KindName =
   | 'database'
   | 'text';
 
-export const refused = Symbol('refused');
-
-/** Anything other than text is refused. */
 function text<T>(name: KindName, expected: string, read: (text: string) => T | typeof refused): Kind<T> {
-  return { name, expected, read: (given) => (typeof given === 'string' ? read(given) : refused) };
+  return { name, ...textReader(expected, read) };
 }
 
 /** Makes `off` undefined. Older YAML turns a plain `off` into false. */

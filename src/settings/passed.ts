@@ -1,7 +1,7 @@
 /** Passes settings to a child process, since a message between processes can only hold plain data. */
 import { Secret, SecretAddress } from '../model/secret.ts';
-import type { ServerReading, Settings, SettingsReading } from './settings.ts';
-import { allSettings, isHidden, type SettingKey, settingOf } from './table.ts';
+import { type ServerReading, type Settings, settingsFrom, type SettingsReading } from './settings.ts';
+import { allSettings, isHidden } from './table.ts';
 
 /** Contains the secrets in clear. It must go through the channel to a child process and nowhere else. */
 export interface PassedSettings {
@@ -41,36 +41,15 @@ export interface GivenSettings {
   readonly servers: readonly ServerReading[];
 }
 
-function passedReading({ readings, approval, problems, warnings, settings }: SettingsReading): PassedSettings {
-  const [problem] = problems;
-  if (settings === undefined) throw problem ?? new Error('settings without problems are missing');
-  const named = readings.map(({ setting, ...each }) => ({ ...each, key: setting.key }));
-  return { plain: mapped({ readings: named, approval, warnings, settings }, markOf) };
-}
-
-type Named = Omit<SettingsReading['readings'][number], 'setting'> & { readonly key: SettingKey };
-
-export function receivedReading({ plain }: PassedSettings): SettingsReading {
-  const { readings, ...given } = mapped(plain, reviving) as Pick<SettingsReading, 'approval' | 'warnings'> & {
-    readonly readings: readonly Named[];
-    readonly settings: Settings;
-  };
-  const whole = readings.map(({ key, ...each }) => ({ ...each, setting: settingOf(key) }));
-  return { ...given, readings: whole, problems: [], isUndecided: false, rest: given.settings };
-}
-
 /** Leaves out servers whose settings have a problem: their files are not known. Throws the first problem of the command's own. */
-export function passedToChild({ reading, servers }: GivenSettings) {
+export function passedToChild({ reading, servers }: GivenSettings): PassedSettings {
+  settingsFrom(reading);
   const sound = servers.filter((each) => each.reading.settings !== undefined);
-  return {
-    reading: passedReading(reading),
-    servers: { plain: sound.map((each) => ({ profile: each.profile, reading: passedReading(each.reading) })) },
-  };
+  return { plain: mapped({ reading, servers: sound }, markOf) };
 }
 
-export function receivedServers({ plain }: PassedSettings): ServerReading[] {
-  const servers = plain as readonly { readonly profile: string | null; readonly reading: PassedSettings }[];
-  return servers.map(({ profile, reading }) => ({ profile, reading: receivedReading(reading) }));
+export function receivedByChild({ plain }: PassedSettings): GivenSettings {
+  return mapped(plain, reviving) as GivenSettings;
 }
 
 const secretNames = [...allSettings.filter(isHidden).map(({ env }) => env), 'HTTPS_PROXY', 'https_proxy'];
@@ -89,7 +68,7 @@ export function withoutServer({ reading }: GivenSettings): GivenSettings {
   });
   const { settings, rest } = reading;
   const readings = reading.readings.map((each) =>
-    each.setting.key.startsWith('api.') ? { ...each, value: null, origin: 'default', files: [] } : each,
+    each.key.startsWith('api.') ? { ...each, value: null, origin: 'default', files: [] } : each,
   );
   return { reading: { ...reading, readings, settings: settings && cut(settings), rest: cut(rest) }, servers: [] };
 }

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { suggestion, UsageError } from '../model/errors.ts';
 import { valueText, withoutEndSlashes } from '../model/text.ts';
 import { type FileProfile, variableEnd } from './config-file.ts';
-import type { WrittenJob } from './jobs.ts';
+import type { Placed } from './block.ts';
 import { allSettings, type Setting, type SettingKey } from './table.ts';
 
 /** Returns the variable that sets it for a profile: `ADMIN_MIRROR_API_KEY_STAGING`. */
@@ -81,11 +81,11 @@ const jobPaths: Readonly<Record<string, (path: string, profile: string) => strin
 };
 
 /** Returns the common jobs for a profile: they write to a folder with its name. */
-export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): WrittenJob[] {
-  return jobs.map(({ origin, entries }) => ({
-    origin,
+export function jobsOfProfile(jobs: readonly Placed[], profile: string): Placed[] {
+  return jobs.map((job) => ({
+    ...job,
     entries: new Map(
-      [...entries].map(([key, placed]) => {
+      [...(job.entries ?? [])].map(([key, placed]) => {
         const own = jobPaths[key];
         if (own === undefined || typeof placed.value !== 'string') return [key, placed];
         return [key, { ...placed, value: own(placed.value, profile) }];

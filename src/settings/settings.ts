@@ -11,7 +11,8 @@ import type { Clock } from '../model/time.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type FileProfile, readConfigFile } from './config-file.ts';
 import { readJobs } from './jobs.ts';
-import { namesIn, refused, relatedIn, type SecretFile } from './kinds.ts';
+import { namesIn, relatedIn, type SecretFile } from './kinds.ts';
+import { refused } from './block.ts';
 import { chooseProfile, jobsOfProfile, rivalsOf, sharedFile } from './profiles.ts';
 import { type Given, givenFor, type Place, readDotenv, type Sources, strangers, textIn } from './sources.ts';
 import {
@@ -54,7 +55,7 @@ export interface SettingsSources {
 }
 
 interface SettingReading {
-  readonly setting: Setting<SettingKey>;
+  readonly key: SettingKey;
   /** As it was given, with secrets masked; null if it is not set. */
   readonly value: string | number | boolean | null;
   /** `default`, `flag --db`, `environment ADMIN_MIRROR_DB`, `.env ADMIN_MIRROR_DB` or `config/admin-mirror.yaml:12`. */
@@ -71,7 +72,7 @@ export interface SettingsReading {
   readonly problems: readonly UsageError[];
   /** The config file has profiles, none is chosen, and no server is set outside of them. */
   readonly isUndecided: boolean;
-  /** About misspelt variables, and values of `.env` that were cut. */
+  /** About misspelt variables. */
   readonly warnings: readonly string[];
   /** Undefined if there are problems. */
   readonly settings: Settings | undefined;
@@ -133,7 +134,7 @@ function findSettings(sources: SettingsSources): Found {
     places,
     file,
     problems: [...dotenv.problems, ...(file?.problems ?? [])],
-    warnings: [...dotenv.warnings, ...strangers(places, file?.profiles ?? [])],
+    warnings: strangers(places, file?.profiles ?? []),
     dotenvIsOpen: dotenv.isOpen,
     from: sources,
   };
@@ -156,13 +157,15 @@ function readingFor(found: Found, chosen: FileProfile | UsageError | undefined):
   const { given, problems: misplaced } = givenFor(found, profile);
   const written = profile === undefined ? file?.jobs : (profile.jobs ?? jobsOfProfile(file?.jobs ?? [], profile.name));
   const jobs = readJobs(written ?? [], from.environment['TZ']);
-  const approval = readApproval([...(file?.approval ?? []), ...(profile?.approval ?? [])]);
+  // A block of the profile replaces the common one for the same action.
+  const approval = readApproval(new Map([...(file?.approval ?? []), ...(profile?.approval ?? [])]));
   const { values, problems: wrong } = readValues(given);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
   const others = othersOf(found, profile);
   const own = { profile: profile?.name ?? null, paths: values };
   const shared = sharedFile([...others, ...(chosen instanceof UsageError ? [] : [own])], from.folder);
   const variable = (name: string) => places.map(({ variables }) => textIn(variables, name)).find(Boolean);
+  const proxy = proxyIn(variable('HTTPS_PROXY'));
   const rest = settingsOf({ ...values, ...(address !== undefined && { 'api.base_url': undefined }) }, from, {
     jobs: jobs.jobs,
     approval: Object.freeze(Object.fromEntries(approval.policies.map(({ subject, policy }) => [subject, policy]))),
@@ -171,20 +174,18 @@ function readingFor(found: Found, chosen: FileProfile | UsageError | undefined):
       values['api.base_url'],
       others.map((each) => ({ ...each, address: each.paths['api.base_url'] })),
     ),
-    proxy: proxyIn(variable('HTTPS_PROXY')),
+    proxy: proxy instanceof UsageError ? undefined : proxy,
     noProxy: variable('NO_PROXY'),
   });
   const problems = [
     ...found.problems,
-    ...(chosen instanceof UsageError ? [chosen] : []),
+    ...[chosen].filter((each) => each instanceof UsageError),
     ...(profile?.problems ?? []),
     ...misplaced,
     ...jobs.problems,
     ...approval.problems,
     ...wrong,
-    ...[address, shared, tokenProblem(rest), proxyProblem(rest, variable('HTTPS_PROXY'))].filter(
-      (each) => each !== undefined,
-    ),
+    ...[address, shared, tokenProblem(rest), proxy].filter((each) => each instanceof UsageError),
   ];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
@@ -235,16 +236,13 @@ export function readValue<K extends SettingKey>(key: K, given: unknown): Setting
   return value === refused ? undefined : (value as SettingValues[K]);
 }
 
-/** Returns an http or https proxy; undefined for anything else. Without a scheme it is http, as other programs read such variables. */
-function proxyIn(text = ''): SecretAddress | undefined {
+/** Returns the http or https proxy, or why it is none. Without a scheme it is http, as other programs read such variables. */
+function proxyIn(text: string | undefined): SecretAddress | UsageError | undefined {
+  if (text === undefined) return undefined;
   const given = text.includes('://') ? text.trim() : `http://${text.trim()}`;
   const url = URL.canParse(given) ? new URL(given) : undefined;
   const isProxy = url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/';
-  return isProxy ? new SecretAddress(url.href) : undefined;
-}
-
-function proxyProblem({ network }: Settings, text: string | undefined): UsageError | undefined {
-  if (text === undefined || network.proxy !== undefined) return undefined;
+  if (isProxy) return new SecretAddress(url.href);
   return new UsageError('HTTPS_PROXY is a value that is not shown: expected the address of a proxy', {
     advice: 'Set it as in http://proxy.example.com:3128, or leave it out.',
   });
@@ -300,7 +298,7 @@ export function checkedAddress(text: string, insecureHttp: boolean): string {
 }
 
 export function valueOf(reading: SettingsReading, key: SettingKey): SettingReading {
-  const found = reading.readings.find((each) => each.setting.key === key);
+  const found = reading.readings.find((each) => each.key === key);
   if (found === undefined) throw new Error(`no setting is called ${key}`);
   return found;
 }
@@ -331,7 +329,8 @@ function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError
 function readingOf(setting: Setting<SettingKey>, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
   const origin = given?.origin ?? (raw === null ? 'not set' : 'default');
-  return { setting, value: shownValue(setting, raw, values), origin, files: filesIn(values[setting.key], setting) };
+  const { key } = setting;
+  return { key, value: shownValue(setting, raw, values), origin, files: filesIn(values[key], setting) };
 }
 
 function filesIn(value: unknown, { kind }: Pick<Setting, 'kind'>): readonly string[] {
@@ -362,7 +361,7 @@ function textOf(value: object): string {
 }
 
 /** The beginning of a path that leads to a systemd credential. */
-export const credentialsWord = '${CREDENTIALS_DIRECTORY}';
+const credentialsWord = '${CREDENTIALS_DIRECTORY}';
 
 type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
   ? `${First}${Capitalize<Camel<Rest>>}`
@@ -445,8 +444,6 @@ function settingsOf(
       /** HTTPS_PROXY and NO_PROXY, as other programs read them: for https addresses, except for these hosts. */
       proxy: more.proxy,
       noProxy: more.noProxy,
-      /** The environment asks Node not to verify certificates. The program verifies them all the same. */
-      asksNotToVerify: environment['NODE_TLS_REJECT_UNAUTHORIZED'] === '0',
     }),
     /** Use `sharedStoreOf` for the shared store: it reads the password file. */
     store: section('store'),

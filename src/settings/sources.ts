@@ -130,9 +130,8 @@ export function strangers(places: readonly Place[], profiles: readonly FileProfi
 
 /** Reads the file `.env` of the folder. There are no variables if it is missing or must not be trusted. */
 export function readDotenv(folder: string) {
-  const none: { variables: Variables; warnings: string[]; problems: UsageError[]; isOpen: boolean } = {
+  const none: { variables: Variables; problems: UsageError[]; isOpen: boolean } = {
     variables: {},
-    warnings: [],
     problems: [],
     isOpen: false,
   };
@@ -142,12 +141,7 @@ export function readDotenv(folder: string) {
     const problem = notUtf8(file.bytes, '.env');
     if (problem !== undefined) return { ...none, problems: [problem] };
     const text = file.bytes.toString('utf8').replace(/^\uFEFF/, '');
-    // Node ends a value at a #, so a password with one would be cut without a word.
-    const cut = text.matchAll(/^[ \t]*(?:export[ \t]+)?(ADMIN_MIRROR_\w+)[ \t]*=[ \t]*[^\s"'`#][^\n#]*(?<!\s)#/gm);
-    const warnings = [...cut].map(
-      ([, name]) => `.env: what follows the # was left out of ${name}. Put the value in quotes.`,
-    );
-    return { ...none, variables: parseEnv(text), warnings, isOpen: (file.mode & 0o044) !== 0 };
+    return { ...none, variables: parseEnv(text), isOpen: (file.mode & 0o044) !== 0 };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'EISDIR') return none;

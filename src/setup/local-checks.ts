@@ -11,7 +11,7 @@ import { databaseText } from '../model/address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { explainFileError, freeSpace, hasNoInodes, refuseUnfit } from '../model/files.ts';
 import type { RelationTable } from '../model/resources.ts';
-import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf, unsafeVariable } from '../settings/server.ts';
+import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf } from '../settings/server.ts';
 import { unreadMembers } from '../api/transport.ts';
 import { type Settings, valueOf } from '../settings/settings.ts';
 import { checkFileSoundness, type FileKind } from '../store/file-kind.ts';
@@ -245,8 +245,6 @@ export const proxyCheck: Check = {
 export const certificatesCheck: Check = {
   name: 'certificates',
   run: ({ reading, settings }) => {
-    const unsafe = unsafeVariable(settings);
-    if (unsafe !== undefined) throw unsafe;
     const { caFile } = settings.network;
     if (caFile === undefined) return [];
     const count = counted(certificatesIn(caFile).length, 'more certificate');

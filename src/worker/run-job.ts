@@ -16,8 +16,7 @@ import type { RunOutcome } from './store/port.ts';
 
 /** Settings for a child, as src/settings/passed.ts makes them: nothing here reads them. */
 export interface GivenData {
-  readonly reading: unknown;
-  readonly servers: unknown;
+  readonly plain: unknown;
 }
 
 /** What a child does, for whom, and with which settings. It reads none itself. */

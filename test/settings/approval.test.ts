@@ -79,7 +79,9 @@ describe('bulk.approval', () => {
     const [setting] = read(`${balance}      row_ammount: 5\n`).words;
     expect(setting).toContain('there is no setting "row_ammount". Did you mean "row_amount"?');
     const [money] = read('bulk:\n  approval:\n    email:\n      net: 5\n').words;
-    expect(money).toContain('config/admin-mirror.yaml:4: bulk.approval.email has no "net": it moves no money');
+    expect(money).toContain(
+      'config/admin-mirror.yaml:4: bulk.approval.email: there is no setting "net". Known: rows, ',
+    );
     const [plain] = read('bulk:\n  approval:\n    balance: always\n').words;
     expect(plain).toContain('config/admin-mirror.yaml:3: "bulk.approval.balance" must hold settings');
     expect(read('bulk:\n  aproval:\n    balance: {}\n').words[0]).toContain('Did you mean "bulk.approval"?');

@@ -44,7 +44,7 @@ function read(sources: Sources) {
   }));
   const given = { flags, environment: sources.environment ?? {}, folder };
   const reading = readSettings(given);
-  const origin = (key: string) => reading.readings.find((each) => each.setting.key === key)?.origin;
+  const origin = (key: string) => reading.readings.find((each) => each.key === key)?.origin;
   const problems = reading.problems.map(({ message, advice }) => `${message} ${advice}`);
   const server = () => serverOf(settingsFrom(reading));
   return { ...reading, problems, folder, origin, server, all: () => readAllSettings(given) };
@@ -243,7 +243,7 @@ describe('a credential of systemd', () => {
     const { key, warnings } = inService.server();
     expect([key.reveal(), warnings]).toEqual(['key-of-the-service', []]);
     const outside = read({ file: named });
-    expect(outside.server).toThrow('there is none here');
+    expect(outside.server).toThrow('cannot be read: it does not exist');
   });
 });
 

@@ -64,20 +64,18 @@ describe('the address and the key', () => {
     expect(withFile('empty.txt')).toContain('is empty');
     writeFileSync(join(folder, 'two.txt'), 'first-line\nsecond-line\n');
     const words = withFile('two.txt');
-    expect(words).toContain('line break');
+    expect(words).toContain('is not one word');
     expect(words).not.toContain('first-line');
   });
 
-  test.each([
-    ['"s3cret"', 'ADMIN_MIRROR_API_KEY is in quotes, which would be sent as part of the key Remove'],
-    ["'s3cret'", 'is in quotes'],
-    ['Bearer s3cret', 'holds a space or a line break'],
-    ['s3crét', 'holds a character that no key has'],
-  ])('a key with a typing mistake, %j, is refused with the mistake', (key, why) => {
-    const words = refusal(temporaryFolder(), { ...address, ADMIN_MIRROR_API_KEY: key });
-    expect(words).toContain(why);
-    expect(words).not.toContain('s3cr');
-  });
+  test.each([['"s3cret"'], ["'s3cret'"], ['Bearer s3cret'], ['s3crét']])(
+    'a key with a typing mistake, %j, is refused',
+    (key) => {
+      const words = refusal(temporaryFolder(), { ...address, ADMIN_MIRROR_API_KEY: key });
+      expect(words).toContain('ADMIN_MIRROR_API_KEY is not one word of plain characters');
+      expect(words).not.toContain('s3cr');
+    },
+  );
 
   test('settings are read without the key file if only other files are needed', () => {
     const folder = temporaryFolder();

@@ -14,7 +14,7 @@ const texts = [
   '',
   '# only\n',
   'api:\n',
-  'api:\n  # nothing yet\nlog:\n  file: x\n',
+  'api:\n  # nothing yet\nworker:\n  listen: off\n',
   'api: {requests_per_second: 5}\n',
   'api:\n  requests_per_second: 5 # slow\n  base_url: https://old.example.com # old\n',
   'profiles:\n',
@@ -25,13 +25,13 @@ const texts = [
 describe('a server written into a config file', () => {
   test.each(texts)('is written where it is read, and keeps the rest of the file: %j', (text) => {
     const api = { base_url: server.baseUrl, key_file: server.keyFile };
-    const before = (parse(text) ?? {}) as { api?: object; log?: object; profiles?: { other?: object } };
+    const before = (parse(text) ?? {}) as { api?: object; worker?: object; profiles?: { other?: object } };
     for (const profile of [undefined, 'staging']) {
       const changed = withServer(text, { ...server, profile });
       expect(parseConfigFile(changed, 'x').problems).toEqual([]);
-      const read = parse(changed) as { api?: object; log?: object; profiles?: { staging?: object; other?: object } };
+      const read = parse(changed) as { api?: object; worker?: object; profiles?: { staging?: object; other?: object } };
       expect(profile === undefined ? read : (read.profiles?.staging ?? {})).toMatchObject({ api });
-      expect(read.log).toEqual(before.log);
+      expect(read.worker).toEqual(before.worker);
       expect(read.profiles?.other).toEqual(before.profiles?.other);
       for (const comment of text.match(/#.*/g) ?? []) expect(changed).toContain(comment);
     }

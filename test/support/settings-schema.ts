@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { approvalSubjects, mostApprovers, movesMoney } from '../../src/model/approval.ts';
 import { resourceNames, resourceOf } from '../../src/model/resources.ts';
+import { refused } from '../../src/settings/block.ts';
 import { jobRules } from '../../src/settings/jobs.ts';
 import type { Kind, KindName } from '../../src/settings/kinds.ts';
 import { type Setting, settingTable } from '../../src/settings/table.ts';
@@ -110,8 +111,8 @@ const jobs = z
   .array(
     z.union(
       Object.entries(jobRules).map(([run, { options }]) => {
-        const own = Object.entries(options).map(([key, { accepts, expected }]) => {
-          const [first, ...others] = samples.flatMap(([sample, type]) => (accepts(sample) ? [type] : []));
+        const own = Object.entries(options).map(([key, { read, expected }]) => {
+          const [first, ...others] = samples.flatMap(([sample, type]) => (read(sample) === refused ? [] : [type]));
           if (first === undefined) throw new Error(`no sample of ${run}.${key}`);
           const type = others.length === 0 ? first : z.union([first, ...others]);
           return [key, type.meta({ description: expected }).optional()];

@@ -7,14 +7,9 @@ import { paint, printLine, printLines } from './output.ts';
 import { grouped } from '../model/text.ts';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
 import { makeFolder } from '../model/files.ts';
-import { systemClock } from '../model/time.ts';
 import { settingTable } from '../settings/table.ts';
 import { run } from './program.ts';
-import { openJournalForReading } from '../journal/open.ts';
-import { reset } from '../sandbox/faults.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
-import type { Between } from '../sandbox/server.ts';
-import { readSettings, settingsFrom } from '../settings/settings.ts';
 
 const size = { users: 1_000, packages: 40, emails: 3_000, coupons: 60, seed: 7 } as const;
 
@@ -37,22 +32,6 @@ jobs:
     after: sync
     require: complete
 `;
-
-/** A write whose response is lost: the server makes it later. */
-interface LateWrite {
-  path: string | undefined;
-  write: (() => unknown) | undefined;
-}
-
-function betweenFor(late: LateWrite): Between {
-  return ({ operation, request, reply, perform }) => {
-    if (operation.method === 'GET' || late.path === undefined || !request.url.includes(late.path)) return perform();
-    late.path = undefined;
-    late.write = perform;
-    reset(reply);
-    return undefined;
-  };
-}
 
 /** One of the demo's commands failed, and printed why. */
 class DemoStoppedError extends OperatorError {
@@ -78,8 +57,7 @@ async function demo(context: CliContext): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
   makeFolder(folder);
   heading(context, 'A server to work with');
-  const late: LateWrite = { path: undefined, write: undefined };
-  const sandbox = await openSandbox({ ...size, signal: context.signal, between: betweenFor(late) });
+  const sandbox = await openSandbox({ ...size, signal: context.signal });
   try {
     const { users, packages, emails, coupons } = size;
     printLines(context, [
@@ -88,7 +66,7 @@ async function demo(context: CliContext): Promise<void> {
     ]);
     const environment = environmentOf(context, sandbox, folder);
     await showMirror(context, environment, sandbox, folder);
-    await showBulk(context, environment, sandbox, folder, late);
+    await showBulk(context, environment, sandbox, folder);
   } finally {
     await sandbox.close();
   }
@@ -139,64 +117,29 @@ async function showMirror(
 }
 
 const amounts = ['5.00', '5.00', '7.50', '5.00', '12.00', '5.00', '2.50', '5.00', '5.00', '30.00', '5.00', '5.00'];
-/** As people type it in half of Europe. The program must not guess what it means. */
-const ambiguous = '12,00';
 
 async function showBulk(
   context: CliContext,
   environment: CliContext['environment'],
   { control }: Sandbox,
   folder: string,
-  late: LateWrite,
 ): Promise<void> {
   // Everything goes to one stream, because the notes and errors of the commands are part of the story.
-  const together = { ...context, stderr: context.stdout };
-  const shell = (endsWith: 0 | 2 | 8, ...words: string[]) =>
-    runShown({ ...together, constants: { log: { level: 'error' } } }, environment, endsWith, words);
-  const say = (text: string) => printLine(context, text);
+  const together = { ...context, stderr: context.stdout, constants: { log: { level: 'error' } } } as const;
+  const shell = (endsWith: 0 | 2, ...words: string[]) => runShown(together, environment, endsWith, words);
   const place = relative(context.folder, folder);
   const file = join(place, 'credit.csv');
-  const results = join(place, 'credit-results');
   const people = control.dump('users').slice(20, 20 + amounts.length);
-  const write = (amountOf: (amount: string | undefined) => string | undefined): void => {
-    const rows = people.map(({ email }, at) => [email, 'add', amountOf(amounts[at]), 'Credit for the outage']);
-    const lines = [['email', 'type', 'amount', 'description'], ...rows].map((cells) => `${cells.join(',')}\n`);
-    writeFileSync(join(folder, 'credit.csv'), lines.join(''));
-  };
+  const rows = people.map(({ email }, at) => [email, 'add', amounts[at], 'Credit for the outage']);
+  const lines = [['email', 'type', 'amount', 'description'], ...rows].map((cells) => `${cells.join(',')}\n`);
+  writeFileSync(join(folder, 'credit.csv'), lines.join(''));
 
   heading(context, 'Finance credits a dozen people from a file');
-  say(`${file} has a dozen rows. In one, the amount was typed as ${ambiguous}:`);
-  write((amount) => (amount === '12.00' ? `"${ambiguous}"` : amount));
-  await shell(2, 'bulk', 'plan', 'balance', file);
-
-  say('\nThe amount is corrected. On the way, the response to one request is lost, and the change comes later:');
-  write((amount) => amount);
-  const unlucky = people[7] ?? {};
-  late.path = `/users/${Number(unlucky['id'])}/update-balance`;
-  await shell(8, 'bulk', 'run', 'balance', file, '--yes');
-
-  say(
-    '\nIt ended with 8: one outcome is not known, and nothing was sent a second time. A little later, the server is done.',
-  );
-  late.write?.();
-  const name = await newestBatch(context, environment);
-  await shell(0, 'bulk', 'resume', name);
-
-  await shell(0, 'bulk', 'results', name, '-o', results);
-  say(`\n${results}/applied.csv says how that row was settled: by the mark that its transaction carries.`);
-  // `trim` also removes the byte order mark.
-  const lines = readFileSync(join(folder, 'credit-results/applied.csv'), 'utf8').trim().split('\n');
-  say(`  ${lines[0]}\n  ${lines.find((line) => line.includes(String(unlucky['email'])))}`);
-
-  say('\nThe same file again pays nobody:');
+  await shell(0, 'bulk', 'plan', 'balance', file);
+  await shell(0, 'bulk', 'run', 'balance', file, '--yes');
+  await shell(0, 'bulk', 'results', 'last', '-o', join(place, 'credit-results'));
+  printLine(context, '\nThe same file again pays nobody:');
   await shell(2, 'bulk', 'run', 'balance', file, '--yes');
-}
-
-async function newestBatch(context: CliContext, environment: CliContext['environment']): Promise<string> {
-  const settings = settingsFrom(readSettings({ flags: [], environment, folder: context.folder }));
-  const journal = await openJournalForReading(settings, systemClock, context.releases);
-  const [newest] = (await journal?.batches()) ?? [];
-  return newest?.batch ?? 'none';
 }
 
 function changeServer({ control }: Sandbox): string {

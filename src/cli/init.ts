@@ -4,21 +4,14 @@ import { OperatorError, UsageError } from '../model/errors.ts';
 import { resourceNames } from '../model/resources.ts';
 import { harmless, withoutEndSlashes } from '../model/text.ts';
 import { networkOf, typedKey } from '../settings/server.ts';
-import {
-  checkedAddress,
-  readSettings,
-  type Settings,
-  settingsFrom,
-  type SettingsReading,
-  valueOf,
-} from '../settings/settings.ts';
+import { checkedAddress, readSettings, type Settings, type SettingsReading, valueOf } from '../settings/settings.ts';
 import type { Finding } from '../setup/check.ts';
 import { type InitInput, keyIn, keyVariable, type Target, targetOf, writeServer } from '../setup/init.ts';
 import { tryServer } from '../setup/server-checks.ts';
 import { type CliContext, sourcesOf } from './context.ts';
 import { findingLines } from './doctor.ts';
 import { readInput } from './flag-values.ts';
-import { errorText, pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
+import { errorText, printJson, printNote, printResult, printWarning } from './output.ts';
 import { canAsk, onTerminal } from './prompts.ts';
 import { sync } from './sync.ts';
 
@@ -48,37 +41,28 @@ export function define(program: Command, context: CliContext): void {
 async function init(context: CliContext, flags: Flags): Promise<void> {
   const target = targetOf(context.reading(), context.folder);
   const questions = await questionsOf(context, flags);
-  let input: InitInput | undefined;
-  let checks: readonly Finding[] = [];
-  for (;;) {
-    input = await inputOf(context, flags, target, questions, input);
-    checks = await trial(context, input);
-    const failed = checks.find((each) => each.state === 'fail');
-    if (failed === undefined) break;
-    const again = questions !== undefined && (await questions.yes('That did not work. Try again?', true));
-    if (again) continue;
+  const input = await inputOf(context, flags, target, questions);
+  const checks = await trial(context, input);
+  const failed = checks.find((each) => each.state === 'fail');
+  if (failed !== undefined) {
     printNote(context, 'Nothing was written.');
     if (context.json()) printJson(context, reportOf(target, input, checks, false));
-    context.exit(failed.exitCode ?? 2);
-    return;
+    return context.exit(failed.exitCode ?? 2);
   }
   await allowReplacing(target, input, flags, questions);
   const { insecureHttp } = context.reading().rest.api;
   await writeServer(target, input, { folder: context.folder, insecureHttp, signal: context.signal });
-  const settings = settingsNow(context, input);
+  const now = readingNow(context);
+  const settings = settingsNow(context, now, input);
   printResult(context, reportOf(target, input, checks, true), endLines(target, input));
-  const syncsNow = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
-  if (!syncsNow) {
-    const next = pasteable({ reading: () => readingNow(context) }, 'Next: admin-mirror sync, then admin-mirror status');
-    if (!context.quiet()) context.stderr.write(`${next}\n`);
-    return;
-  }
-  if (settings === undefined) {
+  if (flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false) {
+    if (settings !== undefined)
+      return sync({ ...context, settings: () => settings, json: () => false }, resourceNames, {});
     throw new UsageError('the first sync was not started, because of a problem with other settings', {
       advice: 'Run `admin-mirror doctor`, then `admin-mirror sync`.',
     });
   }
-  await sync({ ...context, settings: () => settings, json: () => false }, resourceNames, {});
+  printNote({ ...context, reading: () => now }, 'Next: admin-mirror sync, then admin-mirror status');
 }
 
 type Questions = Awaited<ReturnType<typeof openQuestions>>;
@@ -128,29 +112,25 @@ function problemOf(read: () => unknown): string | undefined {
   }
 }
 
-/** Returns what flags, variables and answers say. The answers before are offered again. Throws a UsageError that says what is missing. */
+/** Returns what flags, variables and answers say. Throws a UsageError that says what is missing. */
 async function inputOf(
   context: CliContext,
   { keyFile }: Flags,
   { profile }: Target,
   questions: Questions | undefined,
-  before: InitInput | undefined,
 ): Promise<InitInput> {
   const { insecureHttp } = context.reading().rest.api;
   const { value, origin } = valueOf(context.reading(), 'api.base_url');
   // A variable may be meant for another profile.
   const counts = value !== null && (profile === undefined || origin.startsWith('flag'));
-  const given = before?.baseUrl ?? (counts ? String(value) : undefined);
+  const given = counts ? String(value) : undefined;
   if (questions === undefined && given === undefined) {
     throw new UsageError('no base address was given', { advice: 'Add --base-url.' });
   }
   const baseUrl = (await questions?.address(given, insecureHttp)) ?? checkedAddress(given ?? '', insecureHttp);
   const there = keyInEnvironment(context, profile);
-  // After a failed try, the key may be the wrong one.
-  if (keyFile === undefined && there !== undefined && before === undefined) {
-    return { baseUrl, keyFile: null, key: there, isNew: false };
-  }
-  const usual = before?.keyFile ?? `secrets/${profile === undefined ? 'api-key' : `${profile}-key`}`;
+  if (keyFile === undefined && there !== undefined) return { baseUrl, keyFile: null, key: there, isNew: false };
+  const usual = `secrets/${profile === undefined ? 'api-key' : `${profile}-key`}`;
   const file = keyFile ?? (await questions?.file(usual));
   if (file === undefined) {
     const advice = `Add --key-file FILE, or set ${keyVariable(profile)}.`;
@@ -215,20 +195,14 @@ function readingNow(context: CliContext): SettingsReading {
 }
 
 /** Returns the settings as the next command will read them; undefined if they are wrong or name another server, and says so. */
-function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
-  const reading = readingNow(context);
+function settingsNow(context: CliContext, reading: SettingsReading, { baseUrl }: InitInput): Settings | undefined {
   for (const problem of reading.problems) printWarning(context, errorText(problem));
-  if (reading.settings === undefined) return undefined;
+  const { settings } = reading;
+  if (settings === undefined || settings.api.baseUrl === baseUrl) return settings;
   const { value, origin } = valueOf(reading, 'api.base_url');
-  const settings = settingsFrom(reading);
-  if (settings.api.baseUrl !== baseUrl) {
-    printWarning(
-      context,
-      `commands use the server ${String(value)} (${origin}), which overrides the file just written`,
-    );
-    return undefined;
-  }
-  return { ...settings, api: { ...settings.api, key } };
+  const why = `commands use the server ${String(value)} (${origin}), which overrides the file just written`;
+  printWarning(context, why);
+  return undefined;
 }
 
 function reportOf(

@@ -12,9 +12,8 @@ import { screenOf } from './output.ts';
 /** Formats a duration as `2:05`, or from one hour on as `1:02:03`. */
 function clockText(ms: number): string {
   const seconds = Math.round(ms / secondMs);
-  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  const [hours = 0, minutes = 0, rest = 0] = parts;
-  const tail = `${String(minutes).padStart(hours > 0 ? 2 : 1, '0')}:${String(rest).padStart(2, '0')}`;
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  const tail = `${String(minutes).padStart(hours > 0 ? 2 : 1, '0')}:${String(seconds % 60).padStart(2, '0')}`;
   return hours > 0 ? `${hours}:${tail}` : tail;
 }
 
@@ -24,6 +23,22 @@ const barWidth = 24;
 function barOf(share: number): string {
   const filled = Math.round(share * barWidth);
   return '█'.repeat(filled) + '░'.repeat(barWidth - filled);
+}
+
+export interface Tally {
+  readonly done: number;
+  readonly total: number;
+  readonly startedAt: number;
+}
+
+/** `████████░░░░  340,000 of 1,000,000   52,000/s   0:13 left`. */
+export function progressLine({ done, total, startedAt }: Tally, now: number): string {
+  const rate = done / Math.max(0.001, (now - startedAt) / secondMs);
+  const speed = `${rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1)}/s`;
+  // What is read twice counts twice. How much more there will be is unknown.
+  if (done > total) return `${barOf(1)}  ${grouped(done)} read   ${speed}`;
+  const left = done === 0 || done === total ? '' : `   ${clockText(((total - done) / rate) * secondMs)} left`;
+  return `${barOf(total === 0 ? 0 : done / total)}  ${grouped(done)} of ${grouped(total)}   ${speed}${left}`;
 }
 
 /** Returns a function that overwrites the lines it wrote before; the last call leaves its lines. undefined if nobody watches. */
@@ -70,19 +85,18 @@ function openWatch<Event extends { readonly kind: string }>(
   tracker: Tracker<Event>,
 ): Watch<Event> {
   const draw = openDrawing(context);
-  const isLogged = draw === undefined;
   let drawnAt: number | undefined;
   return {
     progress: (event) => {
       tracker.take(event);
-      if (isLogged) tracker.log(event);
+      if (draw === undefined) return tracker.log(event);
       const isFrequent = event.kind === 'row' || event.kind === 'page' || event.kind === 'window';
-      if (draw === undefined || (isFrequent && systemClock.now() - (drawnAt ?? 0) < drawEveryMs)) return;
+      if (isFrequent && systemClock.now() - (drawnAt ?? 0) < drawEveryMs) return;
       drawnAt = systemClock.now();
       draw(tracker.lines());
     },
     ended: (fields) => {
-      if (isLogged) log.info(fields, 'ended');
+      if (draw === undefined) log.info(fields, 'ended');
     },
     close: () => {
       if (drawnAt !== undefined) draw?.(tracker.lines(), true);
@@ -108,90 +122,57 @@ export function openShareWatch(context: CliContext, title: string) {
   };
 }
 
-/** The progress of a batch. */
-export interface BulkTally {
-  readonly rows: number;
-  readonly done: number;
-  readonly failed: number;
-  readonly startedAt: number;
-}
-
-export function tallied(tally: BulkTally, event: BulkEvent): BulkTally {
-  if (event.kind === 'begin') return { ...tally, rows: event.rows };
-  if (event.kind === 'wait') return tally;
-  return { ...tally, done: tally.done + 1, failed: tally.failed + (event.state === 'applied' ? 0 : 1) };
-}
-
-/** `████░░░░  340 of 1,000   12/s   0:55 left   2 not applied`. */
-export function bulkLine({ rows, done, failed, startedAt }: BulkTally, now: number): string {
-  const seconds = Math.max(0.001, (now - startedAt) / secondMs);
-  const rate = done / seconds;
-  const share = rows === 0 ? 1 : Math.min(1, done / rows);
-  const left = done === 0 || done >= rows ? '' : `   ${clockText(((rows - done) / rate) * secondMs)} left`;
-  const speed = rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1);
-  const wrong = failed === 0 ? '' : `   ${grouped(failed)} not applied`;
-  return `${barOf(share)}  ${grouped(done)} of ${grouped(rows)}   ${speed}/s${left}${wrong}`;
+/** Returns whether enough time has passed since it last said so. */
+function paced(everyMs: number, start = systemClock.now()): () => boolean {
+  let last = start;
+  return () => {
+    if (systemClock.now() - last < everyMs) return false;
+    last = systemClock.now();
+    return true;
+  };
 }
 
 export function openBulkWatch(context: CliContext, log: Log): Watch<BulkEvent> {
-  let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: systemClock.now() };
-  let loggedAt = systemClock.now();
+  let tally: Tally = { done: 0, total: 0, startedAt: systemClock.now() };
+  let failed = 0;
   let waits = '';
+  const isTime = paced(logEveryMs);
   return openWatch(context, log, {
     take: (event) => {
-      tally = tallied(tally, event);
+      if (event.kind === 'begin') tally = { ...tally, total: event.rows };
+      if (event.kind === 'row') tally = { ...tally, done: tally.done + 1 };
+      if (event.kind === 'row' && event.state !== 'applied') failed += 1;
       waits = event.kind === 'wait' ? `   waiting ${clockText(event.ms)}: ${event.why}` : '';
     },
-    lines: () => [`${bulkLine(tally, systemClock.now())}${waits}`],
+    lines: () => {
+      const wrong = failed === 0 ? '' : `   ${grouped(failed)} not applied`;
+      return [`${progressLine(tally, systemClock.now())}${wrong}${waits}`];
+    },
     log: (event) => {
       if (event.kind === 'wait') log.warn({ ms: event.ms }, event.why);
       if (event.kind !== 'row') return;
       if (event.state !== 'applied') log.warn({ row: event.row, state: event.state }, 'row');
-      if (systemClock.now() - loggedAt < logEveryMs) return;
-      loggedAt = systemClock.now();
-      log.info({ done: tally.done, rows: tally.rows, failed: tally.failed }, 'progress');
+      if (isTime()) log.info({ done: tally.done, rows: tally.total, failed }, 'progress');
     },
   });
 }
 
-interface Tally {
-  records: number;
-  expected: number;
-  /** Windows that a comparison has counted so far, and how many there are. */
-  windows: number;
-  ofWindows: number;
-  readonly startedAt: number;
-}
-
-/** `users     ████████░░░░  340,000 of 1,000,000   52,000/s   0:13 left`. */
-export function progressLine(resource: ResourceName, tally: Tally, now: number): string {
-  const { records, expected, windows, ofWindows, startedAt } = tally;
-  const rate = records / Math.max(0.001, (now - startedAt) / secondMs);
-  const name = resource.padEnd(9);
-  const speed = `${grouped(Math.round(rate))}/s`;
-  if (records === 0 && windows > 0) {
-    return `${name} ${barOf(windows / ofWindows)}  ${grouped(windows)} of ${counted(ofWindows, 'window')} counted`;
-  }
-  // Windows that are read twice or overlap by a day give more records than expected. How many more is unknown.
-  if (records > expected) return `${name} ${barOf(1)}  ${grouped(records)} read   ${speed}`;
-  const share = expected === 0 ? 0 : records / expected;
-  const left = rate === 0 ? '' : `   ${clockText(((expected - records) / rate) * secondMs)} left`;
-  return `${name} ${barOf(share)}  ${grouped(records)} of ${grouped(expected)}   ${speed}${left}`;
-}
-
-/** `users     1,000,204 records read in 0:19`. Pages that were read twice count twice. */
-export function endLine(resource: ResourceName, { records, windows, startedAt }: Tally, now: number): string {
-  const took = now - startedAt;
-  const time = took < 10 * secondMs ? `${(took / secondMs).toFixed(1)} s` : clockText(took);
-  const done = [
-    ...(windows > 0 ? [`${counted(windows, 'window')} counted`] : []),
-    ...(windows === 0 || records > 0 ? [`${counted(records, 'record')} read`] : []),
-  ];
-  return `${resource.padEnd(9)} ${done.join(', ')} in ${time}`;
-}
-
 /** How often to log if the console started the run: it shows the log as progress. */
 export const followedMs = secondMs;
+
+/** The progress of one resource: its records, and the windows that a comparison has counted. */
+function openTally(everyMs: number) {
+  const startedAt = systemClock.now();
+  return {
+    records: 0,
+    expected: 0,
+    windows: 0,
+    ofWindows: 0,
+    end: undefined as string | undefined,
+    startedAt,
+    isTime: paced(everyMs, everyMs === followedMs ? 0 : startedAt),
+  };
+}
 
 export function openSyncWatch(
   context: CliContext,
@@ -199,15 +180,22 @@ export function openSyncWatch(
   resources: readonly ResourceName[],
   everyMs = logEveryMs,
 ): Watch<SyncEvent> {
-  const tallies = new Map<ResourceName, Tally>();
-  const ends = new Map<ResourceName, string>();
-  const loggedAt = new Map<ResourceName, number>();
+  const tallies = new Map<ResourceName, ReturnType<typeof openTally>>();
 
-  function tallyOf(resource: ResourceName): Tally {
-    const known = tallies.get(resource);
-    const tally = known ?? { records: 0, expected: 0, windows: 0, ofWindows: 0, startedAt: systemClock.now() };
+  function tallyOf(resource: ResourceName) {
+    const tally = tallies.get(resource) ?? openTally(everyMs);
     tallies.set(resource, tally);
     return tally;
+  }
+
+  function lineOf(resource: ResourceName): string {
+    const tally = tallies.get(resource);
+    if (tally === undefined) return `  ${resource}`;
+    const { records, expected, windows, ofWindows, startedAt, end } = tally;
+    const counts = records === 0 && windows > 0;
+    const progress = counts ? { done: windows, total: ofWindows } : { done: records, total: expected };
+    const line = progressLine({ ...progress, startedAt }, systemClock.now());
+    return end ?? `  ${resource.padEnd(9)} ${line}${counts ? ' windows counted' : ''}`;
   }
 
   return openWatch(context, log, {
@@ -216,33 +204,28 @@ export function openSyncWatch(
       const tally = tallyOf(resource);
       if (event.kind === 'expected') tally.expected = event.records;
       if (event.kind === 'page') tally.records += event.records;
-      if (event.kind === 'window') {
-        tally.windows += 1;
-        tally.ofWindows = event.of;
-      }
+      if (event.kind === 'window') [tally.windows, tally.ofWindows] = [tally.windows + 1, event.of];
       if (event.kind !== 'end') return;
-      const { problem } = event;
-      const done = problem === null ? `✓ ${endLine(resource, tally, systemClock.now())}` : `✗ ${resource}: ${problem}`;
-      ends.set(resource, done);
+      // Pages that were read twice count twice.
+      const done = [
+        ...(tally.windows > 0 ? [`${counted(tally.windows, 'window')} counted`] : []),
+        ...(tally.windows === 0 || tally.records > 0 ? [`${counted(tally.records, 'record')} read`] : []),
+      ];
+      const took = clockText(systemClock.now() - tally.startedAt);
+      tally.end =
+        event.problem === null
+          ? `✓ ${resource.padEnd(9)} ${done.join(', ')} in ${took}`
+          : `✗ ${resource}: ${event.problem}`;
     },
-    lines: () =>
-      resources.map((resource) => {
-        const tally = tallies.get(resource);
-        const line = tally === undefined ? resource : progressLine(resource, tally, systemClock.now());
-        return ends.get(resource) ?? `  ${line}`;
-      }),
+    lines: () => resources.map(lineOf),
     log: (event) => {
       const { resource } = event;
-      const { records, expected, windows, ofWindows, startedAt } = tallyOf(resource);
+      const { records, expected, windows, ofWindows, isTime } = tallyOf(resource);
       if (event.kind === 'notice') log.warn({ resource }, event.text);
       else if (event.kind === 'end') {
-        // As in the report: pages that overlap, or were read twice, count twice, so it is more than the rows of the table.
         log.info({ resource, status: event.status, problem: event.problem, received: records }, 'resource read');
       } else if (event.kind === 'expected') log.info({ resource, records: event.records }, 'reading');
-      else {
-        const since = loggedAt.get(resource) ?? (everyMs === followedMs ? 0 : startedAt);
-        if (systemClock.now() - since < everyMs) return;
-        loggedAt.set(resource, systemClock.now());
+      else if (isTime()) {
         const counts = ofWindows === 0 ? {} : { windows, of_windows: ofWindows };
         log.info({ resource, records, expected, ...counts }, 'progress');
       }

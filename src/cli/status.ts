@@ -1,9 +1,7 @@
 /** `status`: shows how fresh the mirror is, what is wrong, the last runs, and the worker with its jobs. */
 import type { Command } from 'commander';
-import { stripVTControlCharacters } from 'node:util';
 import type { CliContext } from './context.ts';
 import { notCompleteYet, paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
-import { width } from '../data/text-table.ts';
 import { capabilityWords, type MirrorStatus } from '../mirror/open-status.ts';
 import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
@@ -93,7 +91,7 @@ export function define(program: Command, context: CliContext): void {
               ...workerLines(worker),
               ...(context.verbose() ? detailLines(status) : []),
             ];
-      printLines(context, fitted(context, lines));
+      printLines(context, lines);
     });
 }
 
@@ -119,7 +117,7 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
   });
   const good = states.filter(({ check }) => check === 0).length;
   const sum = `${counted(states.length, 'server')}: ${good} good, ${states.length - good} with problems`;
-  printLines(context, fitted(context, [...lines, sum]));
+  printLines(context, [...lines, sum]);
 }
 
 /** With its words, in which the commands can be pasted. */
@@ -135,32 +133,6 @@ function problemLines(context: CliContext, problems: readonly ShownProblem[]): s
     paint(context, 'yellow', problem),
     ...(next === null || next === '' ? [] : [`  ${next}`]),
   ]);
-}
-
-/** On narrower terminals, times have no seconds. */
-const wideEnough = 100;
-const time = /(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{6}Z/g;
-
-/** On a terminal, wraps lines between words and indents the rest. */
-function fitted({ stdout }: CliContext, lines: readonly string[]): string[] {
-  if (!stdout.isTTY) return [...lines];
-  const { columns } = stdout;
-  return lines.flatMap((line) => broken(columns < wideEnough ? line.replaceAll(time, '$1 $2Z') : line, columns));
-}
-
-function broken(line: string, columns: number): string[] {
-  const indent = ' '.repeat(Math.min(line.search(/\S|$/) + 2, columns >> 1));
-  const lines: string[] = [];
-  let rest = line;
-  while (width(stripVTControlCharacters(rest)) > columns) {
-    // Prefer a break between two columns, unless it leaves the line half empty.
-    const gap = rest.lastIndexOf('  ', columns);
-    const at = gap > columns >> 1 ? gap : rest.lastIndexOf(' ', columns);
-    if (at <= indent.length) break;
-    lines.push(rest.slice(0, at).trimEnd());
-    rest = `${indent}${rest.slice(at).trimStart()}`;
-  }
-  return [...lines, rest];
 }
 
 function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {

@@ -71,16 +71,10 @@ describe('the demo', () => {
     },
   );
 
-  test('credits a dozen people, shows invalid and lost rows, and settles them without paying twice', async () => {
-    const { stdout } = shown;
-    const [, story = ''] = stdout.split('Finance credits a dozen people from a file');
-    expect(story).toContain('rows      12: 11 planned, 1 invalid\n');
-    expect(story).toContain('invalid   row 6, amount: "12,00" is ambiguous');
-    expect(story).toContain('rows      12: 11 applied, 1 unknown\n');
+  test('credits a dozen people once', async () => {
+    const [, story = ''] = shown.stdout.split('Finance credits a dozen people from a file');
+    expect(story).toContain('rows      12: 12 planned\n');
     expect(story).toContain('rows      12: 12 applied\n');
-    expect(story).toMatch(
-      /^ {2}\S+@\S+,add,5\.00,Credit for the outage,9,applied,[\d.]+,[\d.]+,,token,,,am:[a-z2-7]{12},\d+,[\d:.TZ-]+,\d+$/m,
-    );
     expect(story).toContain('error: this file was sent before');
     expect(readdirSync(join(folder.path, 'data/demo/credit-results')).sort()).toEqual([
       'applied.csv',

@@ -194,16 +194,12 @@ describe('init on a terminal', () => {
   const ask = (answers: readonly Exchange[], folder: string, argv: readonly string[] = ['init']) =>
     invoke(argv, { folder, terminal: 100, answers });
 
-  test('asks for address, file and key, explains errors, and asks again', async () => {
+  test('asks for address, file and key, and explains errors', async () => {
     const folder = temporaryFolder();
     const { code, stderr, stdout } = await ask(
       [
         ['Where is the server', `ftp://x${enter}`],
         ['is not an address that begins with https:// or http://', `${erase}${sandbox.url}${enter}`],
-        ['Which file holds the key', enter],
-        ['The key, to be written to secrets/api-key', `wrong-key-0123${enter}`],
-        ['Try again', enter],
-        ['Where is the server', enter],
         ['Which file holds the key', enter],
         ['The key, to be written to secrets/api-key', `${sandbox.key}${enter}`],
         ['Read everything from the server now', `n${enter}`],
@@ -211,7 +207,6 @@ describe('init on a terminal', () => {
       folder,
     );
     expect(code).toBe(0);
-    expect(stderr).toContain('the key was refused (401)');
     expect(stderr).toMatch(/users list .*pages of 1000/);
     expect(stdout).toContain('written: secrets/api-key; only its owner can read it');
     expect(configIn(folder).api).toMatchObject({ base_url: sandbox.url, key_file: 'secrets/api-key' });

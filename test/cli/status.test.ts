@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
@@ -107,15 +106,6 @@ describe('status', () => {
     const { stdout } = await runCli(['status', '--verbose', '--db', 'mirror.db'], { folder });
     expect(stdout).toMatch(/^fresh as of not complete yet\n/);
     expect(stdout).not.toMatch(/measured/);
-  });
-
-  test('fits a narrow terminal, with short times', async () => {
-    const { folder } = await mirrored();
-    const { stdout } = await invoke(['status'], { folder, terminal: 60 });
-    const lines = stripVTControlCharacters(stdout).trimEnd().split('\n');
-    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(60);
-    expect(lines[0]).toMatch(/^fresh as of 2026-03-11 10:20Z \(/);
-    expect(stdout).not.toMatch(/\.\d{6}Z/);
   });
 });
 

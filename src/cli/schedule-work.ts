@@ -3,7 +3,6 @@ import { messageOf, OperatorError, UsageError } from '../model/errors.ts';
 import type { JobKind } from '../model/job.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
-import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, sleepFor, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
@@ -70,7 +69,6 @@ interface Place {
   readonly watched: Watched;
   /** When a job may begin, if it is one of many in this process. */
   readonly inTurn?: InTurn;
-  readonly id?: string;
   readonly prepare?: WorkerPorts['prepare'];
 }
 
@@ -96,13 +94,12 @@ async function workInTurn(context: CliContext, place: Place): Promise<void> {
   const settings = settingsFrom(place.reading);
   if (settings.store.shared === undefined) return workAt(context, place);
   const { log, signal, watched } = place;
-  const id = runId(systemClock);
   const name = serverLabel(settings.profile ?? null);
   const onTrouble = (problem: string | null): void => {
     if (problem === null) watched.troubles.delete(name);
     else watched.troubles.set(name, problem);
   };
-  await workInFleet({ settings, id, log, signal, onTrouble }, (prepare) => workAt(context, { ...place, id, prepare }));
+  await workInFleet({ settings, log, signal, onTrouble }, (prepare) => workAt(context, { ...place, prepare }));
 }
 
 async function workAt(context: CliContext, place: Place): Promise<void> {

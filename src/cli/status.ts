@@ -11,7 +11,7 @@ import { checkCode, lineOf, type Problem, wordsOf } from '../worker/problems.ts'
 import { type JobStatus, openServerStates, openWholeStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Returns no lines if there is neither a job nor a worker. What is wrong with them comes from src/worker/problems.ts. */
-function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus): string[] {
+function workerLines({ worker, jobs, shared_store: shared }: WorkerStatus): string[] {
   const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`, ...clockLines(shared)];
   if (worker === null && jobs.length === 0) return store;
   const owner =
@@ -21,24 +21,12 @@ function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus
   const width = Math.max(...jobs.map(({ job }) => job.length));
   // The times in a shared store are those of its clock, not of this machine's.
   const ahead = shared?.clock_ahead_ms ?? 0;
-  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, ahead)), ...fleetLines(fleet, ahead)];
+  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, ahead))];
 }
 
 function clockLines({ clock_ahead_ms: ahead }: NonNullable<WorkerStatus['shared_store']>): string[] {
   const difference = clockDifference(ahead ?? 0);
   return difference === null ? [] : [`its clock, which jobs and batches use, is ${difference} this machine's`];
-}
-
-function fleetLines(fleet: WorkerStatus['fleet'], aheadMs: number): string[] {
-  if (fleet.length === 0) return [];
-  return [
-    '',
-    'the workers of all machines',
-    ...fleet.map(
-      ({ host, pid, since, seen_at, state }) =>
-        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${freshText(seen_at, aheadMs)}`,
-    ),
-  ];
 }
 
 function jobLine({ job, running_since, last, next_at }: JobStatus, width: number, aheadMs: number): string {

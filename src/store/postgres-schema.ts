@@ -21,14 +21,6 @@ const commonTables: readonly string[] = [
   epoch bigint NOT NULL,
   until timestamptz NOT NULL
 )`,
-  // All workers, also those that wait for their turn. A worker that ends in order removes its row.
-  `CREATE TABLE IF NOT EXISTS store_workers (
-  worker text COLLATE "C" PRIMARY KEY,
-  host text COLLATE "C" NOT NULL,
-  pid bigint NOT NULL,
-  since text COLLATE "C" NOT NULL,
-  seen timestamptz NOT NULL
-)`,
   // The last transaction of each connection, to find out whether it was committed if the response was lost.
   `CREATE TABLE IF NOT EXISTS store_commits (
   connection text COLLATE "C" PRIMARY KEY,

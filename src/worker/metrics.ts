@@ -1,8 +1,9 @@
 /** The worker's metrics in Prometheus's text format; docs/worker.md lists them. Counters start with the worker. */
 import { parseInstant, secondMs } from '../model/time.ts';
-import type { Facts, Problem } from './problems.ts';
+import type { Facts } from './facts.ts';
+import type { Problem } from './problems.ts';
 import type { Channel } from './store/port.ts';
-import type { WorkerEvent, WorkerView } from './worker.ts';
+import type { WorkerEvent } from './worker.ts';
 
 const families = {
   build_info: ['gauge', 'The version that runs; always 1.'],
@@ -60,28 +61,22 @@ export class Metrics {
     this.#counters.set(key, { name, labels, value: (this.#counters.get(key)?.value ?? 0) + 1 });
   }
 
-  /** @param view undefined if the worker's file could not be read */
-  samples(facts: Facts, view: WorkerView | undefined, problems: readonly Problem[]): Sample[] {
-    const { mirror, journal, freshness } = facts;
+  samples({ jobs, mirror, journal, freshness }: Facts, problems: readonly Problem[]): Sample[] {
     const samples: Sample[] = [...this.#counters.values()];
     const set = (name: Name, labels: Labels, value: number | null | undefined): void => {
       if (typeof value === 'number') samples.push({ name, labels, value });
     };
     set('build_info', { version: this.#version }, 1);
     for (const [file, isReadable] of [
-      ['worker', view !== undefined],
+      ['worker', jobs !== undefined],
       ['mirror', !('problem' in mirror)],
       ['journal', !('problem' in journal)],
     ] as const) {
       set('file_readable', { file }, Number(isReadable));
     }
-    for (const {
-      job: { name: job },
-      nextAt,
-      running,
-      latest,
-    } of view?.jobs ?? []) {
-      set('job_running', { job }, Number(running !== null));
+    for (const { job: of, nextAt, runningSince, latest } of jobs ?? []) {
+      const { name: job } = of;
+      set('job_running', { job }, Number(runningSince !== null));
       set('job_next_time_seconds', { job }, nextAt === null ? null : nextAt / secondMs);
       const [start, end] = [parseInstant(latest?.startedAt), parseInstant(latest?.finishedAt)];
       if (start === undefined || end === undefined) continue;

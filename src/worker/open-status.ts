@@ -6,7 +6,6 @@ import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
-import { type Job, nextTime } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
@@ -14,14 +13,13 @@ import type { LockOwner } from '../store/lock.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import { checkCode, keyOf, type Problem, problemsOf, ranIn, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade } from './open-store.ts';
-import { type Check, type Freshness, freshnessOf, type JournalHealth } from './store/health.ts';
-import type { FleetMember, JobRun, RunOutcome } from './store/port.ts';
+import { filesNow, type JobFacts, jobsNow } from './facts.ts';
+import type { Check, Freshness, JournalHealth } from './store/health.ts';
+import type { RunOutcome } from './store/port.ts';
 
 export interface WorkerStatus {
   /** Null if no worker runs. */
   readonly worker: LockOwner | null;
-  /** Every worker of a shared store, including those that wait or are gone; empty without a shared store. */
-  readonly fleet: readonly FleetMember[];
   /** Empty if the shared store cannot be reached: their state is not known then. */
   readonly jobs: readonly JobStatus[];
   readonly freshness: Freshness;
@@ -64,32 +62,25 @@ async function openWorkerStatus(
   releases: Releases,
   lastSync?: RunReport,
 ): Promise<Worked> {
-  const { jobs, worker: limits, store } = settings;
-  const health = releases.add(openHealthOf(settings, clock));
-  const { problem, ...record } = await recordOf(settings, clock, releases);
-  const now = (record.clock ?? clock).now();
-  const mirror = await health.mirror();
-  const journal: Check<JournalHealth> = problem === null ? await health.journal() : { absent: true };
-  const freshness = freshnessOf(mirror, { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs });
-  const known = problem === null ? jobs.map((job) => ({ job, ...record.ofJob(job.name) })) : [];
-  const trouble = record.alerts.find(({ problem: { code }, endedAt }) => code === 'worker_file' && endedAt === null);
-  const judged = known.filter((each) => lastSync === undefined || !ranIn(lastSync, each));
+  const { worker: limits, store } = settings;
+  const { jobs, owner, alerts, now, aheadMs, problem } = await recordOf(settings, clock, releases);
+  const times = { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs };
+  const files = await filesNow(openHealthOf(settings, clock), times);
+  const { mirror, freshness } = files;
+  // That the shared store cannot be reached is told once.
+  const journal: Check<JournalHealth> = problem === null ? files.journal : { absent: true };
+  const trouble = alerts.find(({ problem: { code }, endedAt }) => code === 'worker_file' && endedAt === null);
+  const judged = jobs.filter((each) => lastSync === undefined || !ranIn(lastSync, each));
   const present = problemsOf({ jobs: judged, mirror, journal, freshness, trouble: null }, []);
   const lost = store.shared === undefined ? await journalProblem(settings, journal) : null;
-  const since = new Map(record.alerts.map((alert) => [keyOf(alert.problem), alert.problem.since]));
+  const since = new Map(alerts.map((alert) => [keyOf(alert.problem), alert.problem.since]));
   return {
     worker: {
-      worker: record.worker,
-      fleet: record.fleet,
-      jobs: known.map((each) => jobStatus(each, record.worker === null ? undefined : now)),
+      worker: owner,
+      jobs: jobs.map((each) => jobStatus(each, owner !== null)),
       freshness,
       shared_store:
-        store.shared === undefined
-          ? null
-          : {
-              address: databaseText(store.shared),
-              clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
-            },
+        store.shared === undefined ? null : { address: databaseText(store.shared), clock_ahead_ms: aheadMs },
     },
     told: [
       ...(problem === null ? [] : [{ code: 'shared_store', facts: problem, since: null } as const]),
@@ -118,39 +109,23 @@ async function journalProblem({ store: { mirror, journal } }: Settings, check: C
   }
 }
 
-interface JobRecord {
-  readonly newest: JobRun | undefined;
-  readonly latest: JobRun | undefined;
-  readonly judged: JobRun | undefined;
-  readonly handledUntil: number | undefined;
-}
-
 /** Reads the worker's store. A shared store that cannot be reached becomes a `problem`, so that the mirror is still shown. */
 async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
-  const none: JobRecord = { newest: undefined, latest: undefined, judged: undefined, handledUntil: undefined };
-  const jobs = new Map<string, JobRecord>();
-  const ofJob = (name: string): JobRecord => jobs.get(name) ?? none;
   try {
     const store = await openWorkerStoreIfMade(settings, clock, releases);
-    const progress = await store?.progress();
-    for (const { name } of settings.jobs) {
-      const [newest] = (await store?.runs(1, name)) ?? [];
-      const known = { ...none, ...progress?.get(name), newest };
-      // A run that died is not on record as ended before the next worker starts.
-      jobs.set(name, newest?.outcome === 'killed' ? { ...known, latest: newest, judged: newest } : known);
-    }
+    const now = (store?.clock ?? clock).now();
     return {
-      worker: (await store?.scheduler()) ?? null,
-      ofJob,
+      jobs: await jobsNow(store, settings.jobs, now),
+      owner: (await store?.scheduler()) ?? null,
       alerts: (await store?.alerts()) ?? [],
-      fleet: (await store?.fleet()) ?? [],
-      clock: store?.clock,
+      now,
+      aheadMs: store === undefined ? null : now - clock.now(),
       problem: null,
     };
   } catch (error) {
     if (settings.store.shared === undefined || !(error instanceof FileError)) throw error;
     const problem = { message: error.message, advice: error.advice ?? '' };
-    return { worker: null, ofJob, alerts: [], fleet: [], clock: undefined, problem };
+    return { jobs: [], owner: null, alerts: [], now: clock.now(), aheadMs: null, problem };
   }
 }
 
@@ -166,12 +141,10 @@ export async function openJobRuns(settings: Settings, limit: number, clock: Cloc
   return (await store?.runs(limit)) ?? [];
 }
 
-/** @param now undefined if no worker runs */
-function jobStatus({ job, newest, latest, handledUntil }: JobRecord & { readonly job: Job }, now?: number): JobStatus {
-  const next = now === undefined ? undefined : nextTime(job, Math.max(handledUntil ?? now, now));
+function jobStatus({ job, latest, runningSince, nextAt }: JobFacts, hasWorker: boolean): JobStatus {
   return {
     job: job.name,
-    running_since: newest?.outcome === null ? newest.startedAt : null,
+    running_since: runningSince,
     last:
       latest === undefined
         ? null
@@ -182,7 +155,7 @@ function jobStatus({ job, newest, latest, handledUntil }: JobRecord & { readonly
             finished_at: latest.finishedAt,
             problem: latest.problem,
           },
-    next_at: next === undefined ? null : timestampOf(next),
+    next_at: nextAt === null || !hasWorker ? null : timestampOf(nextAt),
   };
 }
 

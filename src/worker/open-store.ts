@@ -1,12 +1,12 @@
 /** Opens the worker's store and the health of mirror and journal: in files, or in the store that several machines share. */
 import { existsSync } from 'node:fs';
-import { refuseMovedFile } from '../journal/open.ts';
+import { openBackendToLook, refuseMovedFile } from '../journal/open.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/server.ts';
-import type { Membership } from './fleet.ts';
 import { type HealthStore, openHealthStore } from './store/health.ts';
+import * as sqlite from './store/sqlite.ts';
 import type { WorkerStore } from './store/store.ts';
 
 /** `data/mirror.db` → `data/mirror.worker.db`. */
@@ -19,27 +19,13 @@ export async function openWorkerStore(settings: Settings, clock: Clock, releases
   const store = sharedStoreOf(settings);
   if (store === undefined) {
     refuseMovedFile(settings);
-    const { openWorkerStore: openFile } = await import('./store/sqlite.ts');
-    return releases.add(openFile(workerFileOf(settings.store.mirror), clock));
+    return releases.add(sqlite.openWorkerStore(workerFileOf(settings.store.mirror), clock));
   }
   const { openSharedWorkerStore } = await import('./store/postgres.ts');
   return releases.add(await openSharedWorkerStore(store, clock));
 }
 
-/** Adds this worker to those of the shared store, which must be set. Throws a FileError. */
-export async function openFleetMembership(
-  settings: Settings,
-  worker: string,
-  clock: Clock,
-  releases: Releases,
-): Promise<Membership> {
-  const store = sharedStoreOf(settings);
-  if (store === undefined) throw new Error('without a shared store there is one worker');
-  const { openMembership } = await import('./store/postgres.ts');
-  return releases.add(await openMembership(store, worker, clock));
-}
-
-/** Opens the worker's store for reading; undefined, without loading any database code, if no worker has run. Throws a FileError. */
+/** Opens the worker's store for reading; undefined if no worker has run. Throws a FileError. */
 export async function openWorkerStoreIfMade(
   settings: Settings,
   clock: Clock,
@@ -48,19 +34,14 @@ export async function openWorkerStoreIfMade(
   const store = sharedStoreOf(settings);
   if (store === undefined) {
     const file = workerFileOf(settings.store.mirror);
-    if (!existsSync(file)) return undefined;
-    const { openWorkerStoreForReading } = await import('./store/sqlite.ts');
-    return releases.add(openWorkerStoreForReading(file, clock));
+    return existsSync(file) ? releases.add(sqlite.openWorkerStoreForReading(file, clock)) : undefined;
   }
   const { openSharedWorkerStoreIfMade } = await import('./store/postgres.ts');
   const opened = await openSharedWorkerStoreIfMade(store, clock);
   return opened && releases.add(opened);
 }
 
-/** Opens the health of the files and the shared store of the settings. None of them has to exist. The caller closes it. */
+/** The health of mirror and journal of the settings. Neither has to exist. */
 export function openHealthOf(settings: Settings, clock: Clock): HealthStore {
-  const store = sharedStoreOf(settings);
-  if (store === undefined) return openHealthStore(settings.store, clock);
-  const ofShared = async () => (await import('./store/postgres.ts')).sharedJournalCheck(store, clock);
-  return openHealthStore(settings.store, clock, ofShared);
+  return openHealthStore(settings.store.mirror, () => openBackendToLook(settings, clock));
 }

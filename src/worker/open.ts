@@ -18,7 +18,7 @@ function watchSettingsOf(settings: Settings): WatchSettings {
   return { maxStalenessMs: worker.maxStalenessMs, ...alerts, network: networkOf(settings) };
 }
 
-type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn' | 'id' | 'prepare'> &
+type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn' | 'prepare'> &
   Pick<WatchPorts, 'folder' | 'environment' | 'pasteable'>;
 
 interface OpenWorker {
@@ -34,7 +34,7 @@ export async function openWorker(
   releases: Releases,
 ): Promise<OpenWorker> {
   const store = await openWorkerStore(settings, clock, releases);
-  const health = releases.add(openHealthOf(settings, clock));
+  const health = openHealthOf(settings, clock);
   const times = { clock: store.clock, sleep: ports.sleep ?? sleepFor };
   const ended = new AbortController();
   let watching = Promise.resolve();
@@ -47,7 +47,17 @@ export async function openWorker(
   const worker = new Worker({ ...ports, ...times, emit, store, signal }, settings.jobs);
   const profile = settings.profile ?? null;
   const watch = new Watch(
-    { ...times, ...ports, view: () => worker.view(), store, health, log, profile, version: version() },
+    {
+      ...times,
+      ...ports,
+      jobs: settings.jobs,
+      state: () => worker.state(),
+      store,
+      health,
+      log,
+      profile,
+      version: version(),
+    },
     watchSettingsOf(settings),
     await store.alerts(),
   );

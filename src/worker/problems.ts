@@ -8,7 +8,7 @@ import { counted } from '../model/text.ts';
 import { durationText, secondMs, type Timestamp } from '../model/time.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
 import type { RunReport } from '../store/mirror-types.ts';
-import type { Job } from '../model/job.ts';
+import type { Facts, JobFacts } from './facts.ts';
 import type { Check, Freshness, JournalHealth, MirrorHealth, OpenBatch } from './store/health.ts';
 import type { JobRun, RunOutcome } from './store/port.ts';
 
@@ -183,23 +183,18 @@ export function keyOf({ code, facts }: Problem): string {
   return subject === undefined ? code : `${code}:${String(subject)}`;
 }
 
-export interface JudgedJob {
-  readonly job: Pick<Job, 'name' | 'run'>;
-  readonly judged: JobRun | undefined;
-}
+export type JudgedJob = Pick<JobFacts, 'job' | 'judged'>;
 
-export interface Facts {
-  /** With the last run that says whether the job works; undefined if the worker could not read its file. */
+/** What problems are found in. */
+export interface Judged extends Omit<Facts, 'jobs'> {
   readonly jobs: readonly JudgedJob[] | undefined;
-  readonly mirror: Check<MirrorHealth>;
-  readonly journal: Check<JournalHealth>;
-  readonly freshness: Freshness;
-  /** Why the worker cannot write its file; null if it can. */
-  readonly trouble: string | null;
 }
 
 /** Returns what the worker tells of. A problem that cannot be judged now stays as in `known`: an unreadable file ends none. */
-export function problemsOf({ jobs, mirror, journal, freshness, trouble }: Facts, known: readonly Problem[]): Problem[] {
+export function problemsOf(
+  { jobs, mirror, journal, freshness, trouble }: Judged,
+  known: readonly Problem[],
+): Problem[] {
   const keep = (...codes: readonly ProblemCode[]) => known.filter(({ code }) => codes.includes(code));
   return [
     ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, known)),

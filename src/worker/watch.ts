@@ -1,16 +1,17 @@
 /** Watches the worker while it works: its health, its metrics, its alerts, and the ping after each complete sync. */
 import type { SecretAddress } from '../model/secret.ts';
 import { OperatorError, stackOf } from '../model/errors.ts';
+import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { type Clock, secondMs, type Sleep } from '../model/time.ts';
 import { Alerts, type Sender } from './alerts.ts';
 import { type ChannelPorts, type ChannelSettings, channelsOf, ping } from './channels.ts';
 import { Metrics, type Sample } from './metrics.ts';
-import type { Facts } from './problems.ts';
-import { freshnessOf, type HealthStore } from './store/health.ts';
+import { type Facts, filesNow, jobsNow } from './facts.ts';
+import type { HealthStore } from './store/health.ts';
 import type { Alert } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
-import type { WorkerEvent, WorkerView } from './worker.ts';
+import type { WorkerEvent, WorkerState } from './worker.ts';
 
 export interface WatchSettings extends ChannelSettings {
   readonly maxStalenessMs: number;
@@ -18,8 +19,9 @@ export interface WatchSettings extends ChannelSettings {
 }
 
 export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'>, Sender {
-  readonly view: () => Promise<WorkerView>;
-  readonly store: Pick<WorkerStore, 'scheduler' | 'saveAlerts'>;
+  readonly jobs: readonly Job[];
+  readonly state: () => WorkerState;
+  readonly store: Pick<WorkerStore, 'scheduler' | 'saveAlerts' | 'progress' | 'runs'>;
   readonly health: HealthStore;
   readonly clock: Clock;
   readonly sleep: Sleep;
@@ -68,7 +70,7 @@ export class Watch {
   }
 
   async metrics(): Promise<readonly Sample[]> {
-    return this.#metrics.samples(await this.facts(), await this.#view(), this.#alerts.open());
+    return this.#metrics.samples(await this.facts(), this.#alerts.open());
   }
 
   onEvent(event: WorkerEvent): void {
@@ -120,17 +122,17 @@ export class Watch {
   }
 
   async facts(): Promise<Facts> {
-    const { health, clock } = this.#ports;
-    const [mirror, journal, view] = [await health.mirror(), await health.journal(), await this.#view()];
+    const { health, clock, state } = this.#ports;
     const { maxStalenessMs } = this.#settings;
-    const freshness = freshnessOf(mirror, { startedAt: this.#startedAt, now: clock.now(), maxStalenessMs });
-    return { jobs: view?.jobs, mirror, journal, freshness, trouble: view?.trouble ?? null };
+    const files = await filesNow(health, { startedAt: this.#startedAt, now: clock.now(), maxStalenessMs });
+    return { ...files, jobs: await this.#jobs(), trouble: state().trouble };
   }
 
   /** Returns undefined if the worker cannot read its file. */
-  async #view(): Promise<WorkerView | undefined> {
+  async #jobs(): Promise<Facts['jobs']> {
+    const { store, jobs, clock } = this.#ports;
     try {
-      return await this.#ports.view();
+      return await jobsNow(store, jobs, clock.now());
     } catch (error) {
       if (error instanceof OperatorError) return undefined;
       throw error;
@@ -138,14 +140,14 @@ export class Watch {
   }
 
   async #notReady(): Promise<string | null> {
-    const { store, view, health } = this.#ports;
+    const { store, state, health } = this.#ports;
+    const { trouble, isStopping } = state();
+    // The worker begins nothing that it cannot record.
+    if (trouble !== null) return trouble;
+    if (isStopping) return 'the worker is stopping';
     try {
       const owner = await store.scheduler();
-      const { trouble, isStopping } = await view();
-      // The worker begins nothing that it cannot record.
-      if (trouble !== null) return trouble;
       if (owner?.pid !== process.pid) return 'the worker does not hold the lock of the schedule';
-      if (isStopping) return 'the worker is stopping';
     } catch (error) {
       if (error instanceof OperatorError) return error.message;
       throw error;

@@ -1,11 +1,11 @@
 /** The worker: runs the jobs of the settings at their times, each as a separate command, until it is stopped. */
 import pLimit from 'p-limit';
 import { LockHeldError, OperatorError } from '../model/errors.ts';
-import { type CommandCall, commandText, type Job, type JobKind, nextTime } from '../model/job.ts';
+import { type CommandCall, commandText, type Job, type JobKind } from '../model/job.ts';
 import { runId } from '../model/program.ts';
 import { type Clock, minuteMs, secondMs, type Sleep } from '../model/time.ts';
 import { couldNotRun, type JobEnd, outcomeOf } from './run-job.ts';
-import type { JobProgress, JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
+import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import { type Decision, decide, type JobState } from './decide.ts';
 
@@ -28,8 +28,6 @@ export interface WorkerPorts {
   /** Without it, jobs begin at once. */
   readonly inTurn?: InTurn;
   readonly emit: (event: WorkerEvent) => void;
-  /** Identifies this worker among others; a new id by default. */
-  readonly id?: string;
   /** Called once this is the worker of the mirror, before any job runs. An error that it throws ends the worker. */
   readonly prepare?: ((signal: AbortSignal) => Promise<void>) | undefined;
 }
@@ -55,22 +53,10 @@ export type WorkerEvent =
   | { readonly kind: 'stopping'; readonly running: readonly string[] }
   | { readonly kind: 'stopped' };
 
-export interface JobView {
-  readonly job: Job;
-  /** When it begins next, ms since 1970; null if it never does. */
-  readonly nextAt: number | null;
-  /** null if it is not running. */
-  readonly running: { readonly run: NewJobRun; readonly startedAt: number } | null;
-  /** The last run that ended or was skipped; undefined if there is none. */
-  readonly latest: JobRun | undefined;
-  readonly judged: JobProgress['judged'];
-}
-
-export interface WorkerView {
+export interface WorkerState {
   readonly isStopping: boolean;
   /** Why it cannot write its own file; null if it can. */
   readonly trouble: string | null;
-  readonly jobs: readonly JobView[];
 }
 
 /** The pause between two rounds if nothing wakes the worker: a machine that slept does not count its sleep, and clocks are set. */
@@ -98,7 +84,6 @@ function turnsAtLocks(inTurn: InTurn): InTurn {
 interface Running {
   readonly job: Job;
   readonly run: NewJobRun;
-  readonly startedAt: number;
   /** Set once it has ended; the next round records it. */
   end?: JobRunEnd;
 }
@@ -121,7 +106,7 @@ export class Worker {
     this.#ports = ports;
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
     this.#inTurn = turnsAtLocks(ports.inTurn ?? ((_, begin) => begin()));
-    this.#id = ports.id ?? runId(ports.clock);
+    this.#id = runId(ports.clock);
     this.#jobs = jobs;
   }
 
@@ -169,19 +154,8 @@ export class Worker {
     this.#wake.abort();
   }
 
-  /** Throws a FileError if the store cannot be read. */
-  async view(): Promise<WorkerView> {
-    const known = await this.#ports.store.progress();
-    const now = this.#ports.clock.now();
-    return {
-      isStopping: this.#signal.aborted,
-      trouble: this.#trouble,
-      jobs: this.#jobs.map((job): JobView => {
-        const { latest, judged, handledUntil = now } = known.get(job.name) ?? {};
-        const nextAt = nextTime(job, Math.max(handledUntil, now)) ?? null;
-        return { job, nextAt, running: this.#running.get(job.name) ?? null, latest, judged };
-      }),
-    };
+  state(): WorkerState {
+    return { isStopping: this.#signal.aborted, trouble: this.#trouble };
   }
 
   /** Does everything that is due now. */
@@ -248,7 +222,7 @@ export class Worker {
   }
 
   #start(job: Job, run: NewJobRun): void {
-    const running: Running = { job, run, startedAt: this.#ports.clock.now() };
+    const running: Running = { job, run };
     this.#running.set(job.name, running);
     const done = this.#finish(running);
     this.#runs.add(done);

@@ -1,8 +1,10 @@
 /** A watch over a worker whose jobs end as the test says, over real files, with a clock that the test sets. */
+import { existsSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
+import { openBackendForReading } from '../../src/journal/open.ts';
 import type { Log } from '../../src/model/log.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
-import { hourMs, timestampOf } from '../../src/model/time.ts';
+import { type Clock, hourMs, timestampOf } from '../../src/model/time.ts';
 import { type HealthStore, openHealthStore } from '../../src/worker/store/health.ts';
 import type { JobRun, RunOutcome } from '../../src/worker/store/port.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
@@ -22,12 +24,21 @@ export interface WatchTry extends Partial<Pick<WatchPorts, 'store' | 'environmen
   readonly maxStalenessMs?: number;
 }
 
+/** The health of mirror and journal in this folder. */
+export function healthIn(files: string, clock: Clock): HealthStore {
+  const journal = `${files}/journal.db`;
+  const open = async () => (existsSync(journal) ? openBackendForReading(journal, clock) : undefined);
+  return openHealthStore(`${files}/mirror.db`, open);
+}
+
 /** A run of `sync` with this outcome. */
 export function runOf(outcome: RunOutcome, exitCode: number | null, at: number, report: unknown = null): JobRun {
-  const run = { run: `r${at}`, job: 'sync', cause: 'scheduled', occurrence: at, attempt: 1, command: 'c' } as const;
   const time = timestampOf(at);
-  return { ...run, startedAt: time, finishedAt: time, outcome, exitCode, problem: null, report };
+  return { ...newRun(at), startedAt: time, finishedAt: time, outcome, exitCode, problem: null, report };
 }
+
+const newRun = (at: number) =>
+  ({ run: `r${at}`, job: 'sync', cause: 'scheduled', occurrence: at, attempt: 1, command: 'c' }) as const;
 
 export async function startWatch({
   webhook,
@@ -42,7 +53,7 @@ export async function startWatch({
   const lines: string[] = [];
   const write = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
   const log: Log = { debug: write, info: write, warn: write, error: write };
-  let latest: JobRun | undefined;
+  let runs = 0;
   const settings: WatchSettings = {
     maxStalenessMs: maxStalenessMs ?? 26 * hourMs,
     webhook: webhook === undefined ? undefined : new SecretAddress(webhook),
@@ -51,21 +62,21 @@ export async function startWatch({
   };
   const clock = { now: () => time.now };
   const opened: { close(): void | Promise<void> }[] = [];
+  const openStore = () => openWorkerStore(`${files}/mirror.worker.db`, clock);
+  const store = openStore();
+  await store.adoptJobs([job]);
+  opened.push(store);
   async function open(): Promise<Watch> {
     const ports = {
-      store: openWorkerStore(`${files}/mirror.worker.db`, clock),
-      health: openHealthStore({ mirror: `${files}/mirror.db`, journal: `${files}/journal.db` }, clock),
+      store: openStore(),
+      health: healthIn(files, clock),
     };
-    opened.push(ports.store, ports.health);
+    opened.push(ports.store);
     return new Watch(
       {
         ...ports,
-        view: async () => ({
-          startedAt: watchedFrom,
-          isStopping: false,
-          trouble: time.trouble,
-          jobs: [{ job, nextAt: null, running: null, latest, judged: latest }],
-        }),
+        jobs: [job],
+        state: () => ({ isStopping: false, trouble: time.trouble }),
         clock,
         sleep: () => Promise.resolve(),
         log,
@@ -95,8 +106,13 @@ export async function startWatch({
     trouble: (why: string | null) => void (time.trouble = why),
     /** Ends `sync` with this outcome and waits for its alerts. */
     end: async (outcome: RunOutcome, exitCode: number | null = null, report: unknown = null) => {
-      latest = runOf(outcome, exitCode, time.now, report);
-      watch.onEvent({ kind: 'run_ended', run: latest, job });
+      const run = { ...newRun(time.now), run: `r${(runs += 1)}` };
+      await store.beginRun(run);
+      watch.onEvent({
+        kind: 'run_ended',
+        run: await store.endRun(run.run, { outcome, exitCode, problem: null, report }),
+        job,
+      });
       await watch.check();
       await watch.settled();
     },

@@ -70,15 +70,12 @@ describe('several workers', () => {
     await other.saying('publish is complete');
     const runs = (await runsIn(database)).filter(({ outcome }) => outcome === 'complete');
     for (const { occurrence } of runs) expect(Math.abs(Date.parse(occurrence) - Date.now())).toBeLessThan(minuteMs);
-    expect((await spawnCli(['status'], other.machine)).stdout).toMatch(
-      /works .*, seen \S+ \((?:just now|\d+ seconds? ago)\)/,
-    );
     const times = runs.map(({ job, occurrence }) => `${job} ${occurrence}`);
     expect(new Set(times).size).toBe(times.length);
   });
 
   test('have one active and the others waiting; one that dies or ends is replaced by one that restores the mirror', async () => {
-    const { there, database } = await world('*/2 * * * * *');
+    const { there } = await world('*/2 * * * * *');
     const first = startWorker(there());
     await first.saying('publish is complete');
     const second = startWorker(there());
@@ -90,14 +87,8 @@ describe('several workers', () => {
     await second.saying('the mirror was restored from what was published');
     await second.saying('publish is complete');
     expect(firstSeen(second.machine)).toEqual(seen);
-    const status = await spawnCli(['status', '--json'], second.machine);
-    const { fleet } = JSON.parse(status.stdout) as { fleet: unknown[] };
-    expect(fleet).toEqual([
-      expect.objectContaining({ pid: first.child.pid, state: 'gone' }),
-      expect.objectContaining({ pid: second.child.pid, state: 'works' }),
-    ]);
-    expect((await spawnCli(['status'], second.machine)).stdout).toMatch(
-      new RegExp(`^ {2}gone +process ${first.child.pid} on .*\n {2}works +process ${second.child.pid} on `, 'm'),
+    expect((await spawnCli(['status'], second.machine)).stdout).toContain(
+      `the worker: process ${second.child.pid} on `,
     );
 
     const third = startWorker(there());
@@ -107,8 +98,6 @@ describe('several workers', () => {
     await third.saying('the worker has started');
     third.child.kill('SIGTERM');
     expect(await third.code).toBe(0);
-    const { rows } = await database.query('select pid from admin_mirror_store.store_workers');
-    expect(rows).toEqual([{ pid: String(first.child.pid) }]);
   });
 
   test('stop what they run and write nothing more if they were cut off or paused and then replaced', async () => {

@@ -8,7 +8,6 @@ import { silentLog } from '../../src/model/log.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { readSettings } from '../../src/settings/settings.ts';
-import { openHealthStore } from '../../src/worker/store/health.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import { openHealthServer, pagesOf } from '../../src/worker/health-server.ts';
 import type { Watch } from '../../src/worker/watch.ts';
@@ -16,7 +15,7 @@ import { sectionOf, tableRows } from '../support/documents.ts';
 import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { startWatch, type WatchTry, watchedFrom } from '../support/watched.ts';
+import { healthIn, startWatch, type WatchTry, watchedFrom } from '../support/watched.ts';
 import { soonMs } from '../support/part.ts';
 
 /** The clock of a sync that ends when the watch starts. */
@@ -201,8 +200,7 @@ describe('the health of the files', () => {
     const files = temporaryFolder();
     const sandbox = await startSandbox({ users: 200 });
     const file = `${files}/mirror.db`;
-    const health = openHealthStore({ mirror: file, journal: `${files}/journal.db` }, systemClock);
-    onTestFinished(() => health.close());
+    const health = healthIn(files, systemClock);
     const heldBack = async () => {
       const look = await health.mirror();
       return 'found' in look ? look.found.resources.map((each) => each.heldBack) : look;

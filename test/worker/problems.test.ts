@@ -6,7 +6,7 @@ import { freshnessOf, type OpenBatch, type ResourceHealth } from '../../src/work
 import { alertsAfter, isDue } from '../../src/worker/alerts.ts';
 import {
   checkCode,
-  type Facts,
+  type Judged,
   keyOf,
   type Problem,
   type ProblemCode,
@@ -27,13 +27,13 @@ function ran(outcome: RunOutcome, exitCode: number | null = null, more: Partial<
 const fresh = { freshAsOf: timestampOf(now - hourMs), knownAt: timestampOf(now - hourMs) };
 const users: ResourceHealth = { resource: 'users', ...fresh, live: 5, serverTotal: 5, heldBack: 0 };
 
-interface World extends Partial<Pick<Facts, 'journal' | 'trouble' | 'mirror'>> {
+interface World extends Partial<Pick<Judged, 'journal' | 'trouble' | 'mirror'>> {
   readonly judged?: JobRun | 'unreadable';
   readonly job?: Job;
   readonly resources?: readonly ResourceHealth[];
 }
 
-function facts({ judged, job = jobOf('sync'), resources = [users], ...more }: World): Facts {
+function facts({ judged, job = jobOf('sync'), resources = [users], ...more }: World): Judged {
   const mirror = more.mirror ?? ({ found: { resources } } as const);
   return {
     jobs: judged === 'unreadable' ? undefined : [{ job, judged }],

@@ -2,7 +2,6 @@ import { expect, onTestFinished, test } from 'vitest';
 import { dayMs, hourMs, timestampOf } from '../../src/model/time.ts';
 import { SecretAddress } from '../../src/model/secret.ts';
 import { silentLog } from '../../src/model/log.ts';
-import { openHealthStore } from '../../src/worker/store/health.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import type { JobRun } from '../../src/worker/store/port.ts';
 import { Watch } from '../../src/worker/watch.ts';
@@ -14,6 +13,7 @@ import type { AlertPayload } from '../../src/worker/alerts.ts';
 import { openReceiver } from '../support/receiver.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { healthIn } from '../support/watched.ts';
 
 /** `npm run soak` has more of them. */
 const nights = Number(process.env['SOAK_NIGHTS'] ?? 12);
@@ -81,7 +81,7 @@ test(
       time = virtualTime(from + night * dayMs);
       sandbox.control.setClock(clock.now());
       const store = openWorkerStore(`${folder}/mirror.worker.db`, clock);
-      const health = openHealthStore({ mirror: file, journal: `${folder}/journal.db` }, clock);
+      const health = healthIn(folder, clock);
       const stop = new AbortController();
       let watch: Watch | undefined;
       const worker = new Worker(
@@ -100,7 +100,8 @@ test(
       );
       watch = new Watch(
         {
-          view: () => worker.view(),
+          jobs: [jobOf('sync')],
+          state: () => worker.state(),
           store,
           health,
           clock,
@@ -125,7 +126,6 @@ test(
       await time.run(end, settled);
       stop.abort();
       await both;
-      await health.close();
       await store.close();
     }
 

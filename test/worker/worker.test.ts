@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { dayMs, hourMs } from '../../src/model/time.ts';
+import { jobsNow } from '../../src/worker/facts.ts';
 import { jobOf } from '../support/jobs.ts';
 import { type Command, startNight } from '../support/night.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -131,19 +132,16 @@ describe('a restarted worker', () => {
   });
 });
 
-test('the worker shows what each job did, does and will do', async () => {
+test('what each job did, does and will do can be read while the worker runs', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync, users], commands: () => takes(10) });
   await night.until('2026-03-11T02:20Z');
-  const { jobs } = await night.worker.view();
-  expect(jobs).toMatchObject([
-    { running: { run: { job: 'sync', cause: 'scheduled' } }, nextAt: Date.parse('2026-03-12T02:15Z') },
-    { running: null, nextAt: Date.parse('2026-03-11T03:00Z') },
+  const facts = () => jobsNow(night.store, [sync, users], night.clock.now());
+  expect(await facts()).toMatchObject([
+    { runningSince: '2026-03-11T02:15:00.000000Z', nextAt: Date.parse('2026-03-12T02:15Z') },
+    { runningSince: null, nextAt: Date.parse('2026-03-11T03:00Z') },
   ]);
   await night.until('2026-03-11T02:30Z');
-  expect((await night.worker.view()).jobs[0]).toMatchObject({
-    running: null,
-    latest: { outcome: 'complete', exitCode: 0 },
-  });
+  expect((await facts())[0]).toMatchObject({ runningSince: null, latest: { outcome: 'complete', exitCode: 0 } });
 });
 
 test('a job that runs by hand at its time is skipped', async () => {

@@ -17,7 +17,7 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
       ? html`${problemTag(mirror.message, mirror.advice)} ${startLinks(visit)}`
       : html`${problems.length === 0 ? goodTag(mirror) : problemTags(problems, visit)}
         ${freshnessTag(mirror, worker, ports)} ${runsTag(mirror, worker, problems, visit)}`;
-  const all = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
+  const all = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)}
   ${serversTag(await ports.servers(), ports)}`;
   return page('Home', all, { refresh: mirror instanceof FileError ? 10 : 60 });
 }
@@ -161,22 +161,6 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
         ['Problem', ({ last }) => last?.problem ?? null],
       ],
       jobs,
-    )}`;
-}
-
-/** The workers of a shared store. */
-function fleetTag(fleet: WorkerStatus['fleet']): Html {
-  if (fleet.length === 0) return html``;
-  return html`<h2>Workers of all machines</h2>
-    ${tableTag<WorkerStatus['fleet'][number]>(
-      'Workers of all machines',
-      [
-        ['State', ({ state }) => stateTag(state)],
-        ['Machine', ({ host, pid }) => `${host}, process ${pid}`],
-        ['Since', ({ since }) => timeTag(since)],
-        ['Seen', ({ seen_at }) => timeTag(seen_at)],
-      ],
-      fleet,
     )}`;
 }
 

@@ -1,18 +1,15 @@
 /** Reads the health of mirror and journal, with a few indexed queries for each request. */
-import { statSync } from 'node:fs';
-import type { Database } from 'better-sqlite3';
-import type { Kysely } from 'kysely';
+import { existsSync } from 'node:fs';
 import { FileError, messageOf, OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
-import { type Clock, parseInstant, secondMs, type Timestamp } from '../../model/time.ts';
-import { type FileKind, openForReading } from '../../store/file-kind.ts';
-import { batchLocks, journalKind } from '../../journal/schema.ts';
+import { parseInstant, secondMs, type Timestamp } from '../../model/time.ts';
+import { openForReading } from '../../store/file-kind.ts';
 import { mirrorKind } from '../../store/open.ts';
 import { type Head, headOf } from '../../journal/chain.ts';
 import { isOpen } from '../../journal/claim-view.ts';
+import type { JournalBackend } from '../../journal/database.ts';
 import type { JournalTables } from '../../journal/tables.ts';
-import { sqliteDialect, tablesOver } from '../../store/kysely-sqlite.ts';
-import { type StoreLocks, storeLocks } from '../../store/lock.ts';
+import { tablesOver } from '../../store/kysely-sqlite.ts';
 
 export interface ResourceHealth {
   readonly resource: ResourceName;
@@ -53,85 +50,33 @@ export interface JournalHealth {
 /** The result of a check: what was found, that there is no file, or why it could not be read. */
 export type Check<T> = { readonly found: T } | { readonly absent: true } | { readonly problem: string };
 
-export interface JournalCheck {
-  check(): Promise<Check<JournalHealth>>;
-  close(): Promise<void>;
-}
-
 /** How long to wait for a locked file: not long, since callers check again soon. */
 const busyMs = 250;
 
-/** Checks the files as they are at that moment, even if they were replaced. Hardly waits, and never throws. */
+/** Checks mirror and journal as they are at that moment, even if they were replaced. Hardly waits, and never throws. */
 export interface HealthStore {
   mirror(): Promise<Check<MirrorHealth>>;
   journal(): Promise<Check<JournalHealth>>;
-  close(): Promise<void>;
 }
 
-/** None of the files has to exist. The caller closes the store. @param shared given if the journal is in a shared store */
-export function openHealthStore(
-  { mirror, journal }: { readonly mirror: string; readonly journal: string },
-  clock: Clock,
-  shared?: () => Promise<JournalCheck>,
-): HealthStore {
-  const ofMirror = fileCheck(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));
-  const ofJournal = fileCheck(journalKind, journal, (database) => {
-    const db = tablesOver<JournalTables>(sqliteDialect(database));
-    const locks = storeLocks(batchLocks(database, clock));
-    return () => journalHealth(db, locks);
-  });
-  let ofShared: Promise<JournalCheck> | undefined;
+type OpenJournal = () => Promise<Pick<JournalBackend, 'dialect' | 'locks' | 'close'> | undefined>;
+
+/** @param mirror the file, which does not have to exist @param openJournal gives undefined if there is none */
+export function openHealthStore(mirror: string, openJournal: OpenJournal): HealthStore {
   return {
-    mirror: ofMirror.check,
-    journal: async () => (shared === undefined ? ofJournal.check() : (await (ofShared ??= shared())).check()),
-    close: async () => {
-      ofMirror.close();
-      ofJournal.close();
-      await (await ofShared)?.close();
-    },
+    mirror: () => checked('the mirror', () => mirrorHealth(mirror)),
+    journal: () => checked('the journal', () => journalHealth(openJournal)),
   };
 }
 
-/** Keeps the file open between two checks, without a transaction. Opening it each time leaves some hundred MB of garbage for days. */
-function fileCheck<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T | Promise<T>) {
-  let open: { readonly inode: string; readonly database: Database; readonly read: () => T | Promise<T> } | undefined;
-
-  function close(): void {
-    open?.database.close();
-    open = undefined;
+async function checked<T>(what: string, look: () => T | Promise<T>): Promise<Check<Exclude<T, undefined>>> {
+  try {
+    const found = await look();
+    return found === undefined ? { absent: true } : { found: found as Exclude<T, undefined> };
+  } catch (error) {
+    if (error instanceof OperatorError) return { problem: error.message };
+    return { problem: `${what} cannot be read: ${messageOf(error)}` };
   }
-
-  function readerOf(inode: string): () => T | Promise<T> {
-    if (open?.inode !== inode) close();
-    if (open === undefined) {
-      const empty = new FileError(`the ${kind.name} ${file} is empty`);
-      const database = openForReading(kind, file, empty, empty, busyMs);
-      try {
-        open = { inode, database, read: prepare(database) };
-      } catch (error) {
-        database.close();
-        throw error;
-      }
-    }
-    return open.read;
-  }
-
-  async function check(): Promise<Check<T>> {
-    const { dev, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
-    if (ino === undefined) {
-      close();
-      return { absent: true };
-    }
-    try {
-      return { found: await readerOf(`${dev} ${ino}`)() };
-    } catch (error) {
-      close();
-      if (error instanceof OperatorError) return { problem: error.message };
-      return { problem: `the ${kind.name} ${file} cannot be read: ${messageOf(error)}` };
-    }
-  }
-
-  return { check, close };
 }
 
 interface ResourceRow {
@@ -142,46 +87,83 @@ interface ResourceRow {
   readonly server_total: number | null;
 }
 
-function mirrorHealth(database: Database): () => MirrorHealth {
-  const one = database.prepare<{ resource: string }, ResourceRow>(
-    `SELECT begins_at,
-       (SELECT fresh_as_of FROM mirror_freshness WHERE resource = @resource) AS fresh_as_of,
-       (SELECT max(fresh_as_of) FROM mirror_run_resources WHERE resource = @resource) AS proven_at,
-       last.live, last.server_total
-     FROM mirror_history
-     LEFT JOIN (
-       SELECT live, server_total FROM mirror_run_resources WHERE resource = @resource AND live IS NOT NULL
-       ORDER BY run DESC LIMIT 1
-     ) AS last
-     WHERE resource = @resource`,
-  );
-  // If a window was settled after the refusal, its fresh_as_of is later than the refusal, whatever its state is now.
-  const heldBack = database
-    .prepare<[string], number>(
-      `SELECT count(*) FROM mirror_windows AS held WHERE resource = ? AND state <> 'settled' AND EXISTS (
-         SELECT 1 FROM mirror_events AS event
-         WHERE event.resource = held.resource AND event.kind = 'deletions_refused'
-           AND event.subject > held.from_day || '..' || held.to_day || ' '
-           AND event.subject < held.from_day || '..' || held.to_day || '!'
-           AND (held.fresh_as_of IS NULL OR held.fresh_as_of < event.at)
-       )`,
-    )
-    .pluck();
-  const healthOf = (resource: ResourceName): ResourceHealth[] => {
-    const row = one.get({ resource });
-    if (row === undefined) return [];
-    return [
-      {
-        resource,
-        freshAsOf: row.fresh_as_of as Timestamp | null,
-        knownAt: (row.proven_at ?? row.begins_at) as Timestamp,
-        live: row.live,
-        serverTotal: row.server_total,
-        heldBack: heldBack.get(resource) ?? 0,
-      },
-    ];
-  };
-  return () => ({ resources: resourceNames.flatMap(healthOf) });
+const resourceSql = `SELECT begins_at,
+    (SELECT fresh_as_of FROM mirror_freshness WHERE resource = @resource) AS fresh_as_of,
+    (SELECT max(fresh_as_of) FROM mirror_run_resources WHERE resource = @resource) AS proven_at,
+    last.live, last.server_total
+  FROM mirror_history
+  LEFT JOIN (
+    SELECT live, server_total FROM mirror_run_resources WHERE resource = @resource AND live IS NOT NULL
+    ORDER BY run DESC LIMIT 1
+  ) AS last
+  WHERE resource = @resource`;
+
+/** If a window was settled after the refusal, its fresh_as_of is later than the refusal, whatever its state is now. */
+const heldBackSql = `SELECT count(*) FROM mirror_windows AS held WHERE resource = ? AND state <> 'settled' AND EXISTS (
+    SELECT 1 FROM mirror_events AS event
+    WHERE event.resource = held.resource AND event.kind = 'deletions_refused'
+      AND event.subject > held.from_day || '..' || held.to_day || ' '
+      AND event.subject < held.from_day || '..' || held.to_day || '!'
+      AND (held.fresh_as_of IS NULL OR held.fresh_as_of < event.at)
+  )`;
+
+function mirrorHealth(file: string): MirrorHealth | undefined {
+  if (!existsSync(file)) return undefined;
+  const empty = new FileError(`the ${mirrorKind.name} ${file} is empty`);
+  const database = openForReading(mirrorKind, file, empty, empty, busyMs);
+  try {
+    const one = database.prepare<{ resource: string }, ResourceRow>(resourceSql);
+    const heldBack = database.prepare<[string], number>(heldBackSql).pluck();
+    const healthOf = (resource: ResourceName): ResourceHealth[] => {
+      const row = one.get({ resource });
+      if (row === undefined) return [];
+      return [
+        {
+          resource,
+          freshAsOf: row.fresh_as_of as Timestamp | null,
+          knownAt: (row.proven_at ?? row.begins_at) as Timestamp,
+          live: row.live,
+          serverTotal: row.server_total,
+          heldBack: heldBack.get(resource) ?? 0,
+        },
+      ];
+    };
+    return database.transaction(() => ({ resources: resourceNames.flatMap(healthOf) }))();
+  } finally {
+    database.close();
+  }
+}
+
+async function journalHealth(open: OpenJournal): Promise<JournalHealth | undefined> {
+  const backend = await open();
+  if (backend === undefined) return undefined;
+  const db = tablesOver<JournalTables>(backend.dialect);
+  try {
+    // One transaction, so that the numbers fit together.
+    const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
+    return await moment.execute(async (each) => {
+      const rows = await each
+        .selectFrom('journal_intents')
+        .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
+        .where(isOpen)
+        // With this condition SQLite uses the index of open rows: there may be millions of rows.
+        .where('subject', '>', '')
+        .groupBy(['batch', 'state'])
+        .orderBy('batch')
+        .execute();
+      const found: OpenBatch[] = [];
+      for (const [batch, own] of Map.groupBy(rows, (row) => row.batch)) {
+        const none = { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 };
+        const counts = Object.fromEntries(own.map(({ state, count }) => [state, count]));
+        const owner = await backend.locks.owner(each, batch);
+        found.push({ batch, rows: { ...none, ...counts }, isInHand: owner !== undefined });
+      }
+      return { open: found, head: (await headOf(each)) ?? null };
+    });
+  } finally {
+    await db.destroy();
+    await backend.close();
+  }
 }
 
 interface ResourceFreshness {
@@ -226,28 +208,4 @@ export function freshnessOf(
   }
   const is_fresh = oldest <= maxStalenessMs;
   return { is_fresh, staleness_seconds: oldest / secondMs, max_staleness_seconds, resources, problem: null };
-}
-
-/** Reads the health of a journal in any database. */
-export function journalHealth(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
-  // One transaction, so that the numbers fit together.
-  const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-  return moment.execute(async (each) => {
-    const rows = await each
-      .selectFrom('journal_intents')
-      .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
-      .where(isOpen)
-      // With this condition SQLite uses the index of open rows: there may be millions of rows.
-      .where('subject', '>', '')
-      .groupBy(['batch', 'state'])
-      .orderBy('batch')
-      .execute();
-    const open: OpenBatch[] = [];
-    for (const [batch, own] of Map.groupBy(rows, (row) => row.batch)) {
-      const none = { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 };
-      const counts = Object.fromEntries(own.map(({ state, count }) => [state, count]));
-      open.push({ batch, rows: { ...none, ...counts }, isInHand: (await locks.owner(each, batch)) !== undefined });
-    }
-    return { open, head: (await headOf(each)) ?? null };
-  });
 }

@@ -70,13 +70,3 @@ export interface Alert {
   /** When it ended; null while it lasts. */
   readonly endedAt: Timestamp | null;
 }
-
-/** One of several workers. `gone`: it has been silent for longer than a lease lasts. */
-export interface FleetMember {
-  readonly worker: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly since: Timestamp;
-  readonly seen_at: Timestamp;
-  readonly state: 'works' | 'waits' | 'gone';
-}

@@ -5,7 +5,7 @@ import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../mod
 import { tablesOver } from '../../store/kysely-sqlite.ts';
 import type { LockOwner, LockWords, StoreLocks } from '../../store/lock.ts';
 import { keyOf } from '../problems.ts';
-import type { Alert, FleetMember, JobProgress, JobRun, JobRunEnd, NewJobRun } from './port.ts';
+import type { Alert, JobProgress, JobRun, JobRunEnd, NewJobRun } from './port.ts';
 
 /** What differs between the databases of a worker's store. The tables exist, in the newest version. */
 export interface WorkerBackend {
@@ -17,8 +17,6 @@ export interface WorkerBackend {
   readonly locks: StoreLocks;
   /** All times in the store come from this clock. */
   readonly clock: Clock;
-  /** The workers of several machines, if they share the store. */
-  readonly fleet?: () => Promise<FleetMember[]>;
   readonly close: () => void | Promise<void>;
 }
 
@@ -230,11 +228,6 @@ export class WorkerStore {
       const row = await this.#rowOf(run);
       return row === undefined ? undefined : this.#asItIs(row);
     });
-  }
-
-  /** The workers of a shared store; empty for a file. */
-  async fleet(): Promise<FleetMember[]> {
-    return (await this.#backend.fleet?.()) ?? [];
   }
 
   alerts(): Promise<Alert[]> {

@@ -10,10 +10,10 @@ export class ContradictionError extends OperatorError {
   override readonly name = 'ContradictionError';
   override readonly exitCode = 5;
   /**
-   * `beside`: records came from just beside the requested days, though ranges were measured to show exactly their days. `no ranges`:
-   * the server failed on every range.
+   * `beside`: records came from just beside the requested days, though ranges were measured to show exactly their days. `refused`:
+   * the server refuses, or fails on, what it took before.
    */
-  readonly what: 'beside' | 'no ranges' | 'other';
+  readonly what: 'beside' | 'refused' | 'other';
 
   constructor(
     message: string,

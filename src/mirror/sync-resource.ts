@@ -137,7 +137,7 @@ async function measure(
   const found = await source.measure(resource, signal);
   const before = storedProfile(store, resource)?.profile;
   // A list that shows nothing now (during a deployment, say) says nothing about ranges.
-  const mayHaveRanges = contradicted !== 'no ranges';
+  const mayHaveRanges = contradicted !== 'refused';
   const isBlank =
     mayHaveRanges && found.dates === 'none' && source.met(resource).ids.size === 0 && before !== undefined;
   const measured = isBlank ? { ...before, pageSize: found.pageSize } : found;

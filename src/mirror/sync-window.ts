@@ -96,7 +96,8 @@ export class WindowVisitor {
   #judged(error: unknown): unknown {
     const isRefused = error instanceof RefusedInput || error instanceof OtherPageSize;
     if (!this.#ports.trustsStored || !isRefused) return error;
-    return new ContradictionError(`what the server took before is refused now: ${error.message}`, { cause: error });
+    const text = `what the server took before is refused now: ${error.message}`;
+    return new ContradictionError(text, { what: 'refused', cause: error });
   }
 
   /** Throws if the server failed on every range of days: it may not have ranges any more. */
@@ -104,7 +105,7 @@ export class WindowVisitor {
     const failure = this.#rangeFailure;
     if (failure === undefined || !this.#ports.trustsStored) return;
     throw new ContradictionError(`no range of days could be read: ${failure.message}`, {
-      what: 'no ranges',
+      what: 'refused',
       cause: failure,
     });
   }

@@ -187,16 +187,19 @@ describe('a server whose rules change', () => {
   );
 });
 
-test('a list that is empty by now is complete even if its server refuses the ranges that it had', async () => {
-  const sandbox = await startSandbox({ emails: 3 });
-  const file = `${temporaryFolder()}/mirror.db`;
-  const shape = { resources: ['emails'], mode: 'full', allowDeletions: true } as const;
-  await sync(sandbox, file, shape);
-  for (const { id } of sandbox.control.dump('emails')) sandbox.control.remove('emails', Number(id));
-  sandbox.control.setBehaviour({ date_ranges: 'error' });
-  const { report } = await sync(sandbox, file, shape);
-  expect(report.resources.emails).toMatchObject({ status: 'complete', live: 0 });
-});
+test.each(sample([{ date_ranges: 'error' }, { date_format: 'dmy' }] as const, 2))(
+  'a list that is empty by now is complete even if its server refuses the ranges that it had: %o',
+  async (behaviour) => {
+    const sandbox = await startSandbox({ emails: 3, behaviour: { date_format: 'iso' } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const shape = { resources: ['emails'], mode: 'full', allowDeletions: true } as const;
+    await sync(sandbox, file, shape);
+    for (const { id } of sandbox.control.dump('emails')) sandbox.control.remove('emails', Number(id));
+    sandbox.control.setBehaviour(behaviour);
+    const { report } = await sync(sandbox, file, shape);
+    expect(report.resources.emails).toMatchObject({ status: 'complete', live: 0 });
+  },
+);
 
 describe('a run that relies on ranges measured before', () => {
   // proves: fresh-as-of

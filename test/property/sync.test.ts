@@ -127,9 +127,9 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
   // If windows are read in parallel, several changes come between two pages of one: a deletion and a record added in
   // the middle then cancel each other out, which no count can show.
   const possible = world.concurrency === 1 ? changes : (['insert', 'update', 'undo', 'remove'] as const);
-  // So can an undo, if the total is cached.
+  // So can an undo, or a record that is added in the middle, if the total is cached: it counts neither.
   const standsStill = world.steps.some(({ lie }) => lie?.said.totals_cached !== undefined);
-  const kinds = possible.filter((kind) => kind !== 'undo' || !standsStill);
+  const kinds = possible.filter((kind) => !standsStill || ['insert', 'update', 'remove'].includes(kind));
   const history = new ServerHistory(sandbox, resource, clock, world.seed, kinds);
   const { pageSize, windowPages, concurrency } = world;
   const shape = { resources: [resource], pageSize, windowPages, concurrency, clock } as const;

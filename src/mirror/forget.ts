@@ -15,7 +15,9 @@ import {
   type TableCounts,
   takenOut,
 } from '../store/mentions.ts';
-import { owningDay, resetWalks, syncLock } from './store/bookkeeping.ts';
+import { syncLock } from './store/run-records.ts';
+import { owningDay } from './store/suppressions.ts';
+import { resetWalks } from './store/window-records.ts';
 import type { Database } from 'better-sqlite3';
 import { ownersOf } from './page.ts';
 import { pageForgetter } from './store/page-memory.ts';

@@ -5,7 +5,7 @@ import { type Clock, earliest, parseInstant, type Timestamp } from '../model/tim
 import type { Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
 import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-types.ts';
-import { syncLock } from './store/bookkeeping.ts';
+import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
 import { knownAddress } from './server-check.ts';

@@ -21,7 +21,7 @@ import { apiSource, type Source } from './source.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
-import { syncLock } from './store/bookkeeping.ts';
+import { syncLock } from './store/run-records.ts';
 import { coverageOf } from '../model/era.ts';
 import { plannedSteps, type SyncOptions } from './sync-resource.ts';
 import { pagesOf, requestsFor, sealDay, type Step } from './windows.ts';

@@ -2,6 +2,7 @@
 import type { Client } from '../api/operations.ts';
 import type { Patience } from '../api/retry.ts';
 import type { ListPage } from '../api/body.ts';
+import type { HttpResponse } from '../api/http.ts';
 import { dateRange, type ListOptions } from '../api/lists.ts';
 import { serverAheadOf } from '../api/headers.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
@@ -104,28 +105,22 @@ function gated(client: RequestedClient, gate: RequestGate | undefined): Requeste
   };
 }
 
-function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
-  const { client, pageSize, clock, shared } = parts;
+/** The requests of one source: each is counted, and shows the server's time and whether the list has records. */
+function requestsOf({ client, clock, shared }: SourceParts, gate: RequestGate | undefined) {
   const resources = gated(client, gate);
-  /** Source that have counted some record. */
+  /** Resources whose list has counted some record. */
   const counted = new Set<ResourceName>();
-  /** Records that lists showed while they were measured. */
-  const measuredIds = new Map<ResourceName, Set<RecordKey>>();
-  const reaches = new Map<ResourceName, Reach>();
-
   const count = (resource: ResourceName): void => {
     shared.requested.set(resource, (shared.requested.get(resource) ?? 0) + 1);
   };
-  const note = (resource: ResourceName, page: ListPage): void => {
+  const noted = <P extends ListPage>(resource: ResourceName, page: P): P => {
     shared.aheadMs = serverAheadOf(page, clock.now()) ?? shared.aheadMs;
     if (page.total > 0) counted.add(resource);
-  };
-  // Every request for a resource goes through these three functions, so that it is counted.
-  const list: Client['list'] = async (resource, options, signal, patience) => {
-    count(resource);
-    const page = await resources.list(resource, options, signal, patience);
-    note(resource, page);
     return page;
+  };
+  const list: Client['list'] = async (resource, ...request) => {
+    count(resource);
+    return noted(resource, await resources.list(resource, ...request));
   };
   const pageAs = async (
     options: ListOptions,
@@ -134,27 +129,20 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     patience?: Patience,
   ): Promise<ReadPage> => {
     count(task.resource);
-    const page = await resources.listAs(task.resource, options, (each) => readPageOf(each, task), signal, patience);
-    note(task.resource, page);
-    return page;
+    const parse = (response: HttpResponse) => readPageOf(response, task);
+    return noted(task.resource, await resources.listAs(task.resource, options, parse, signal, patience));
   };
   const getUser: Client['getUser'] = (...user) => {
     count('users');
     return resources.getUser(...user);
   };
-  const reachOf = (resource: ResourceName): Reach => {
-    const reach = reaches.get(resource) ?? new Reach();
-    reaches.set(resource, reach);
-    return reach;
-  };
-
   /** Returns the day of the first record in that direction; null if the server fails on it: then nothing is known of it. */
-  async function edgeDay(
+  const edgeDay = async (
     resource: ResourceName,
     profile: Profile,
     direction: SortDirection,
     signal: AbortSignal,
-  ): Promise<Day | null> {
+  ): Promise<Day | null> => {
     try {
       const { records } = await list(resource, { ...queryOf(resource, profile, null, direction), paginate: 1 }, signal);
       const created = parseWritten(records[0]?.['created_at']);
@@ -163,7 +151,21 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       if (isPageFailure(error)) return null;
       throw error;
     }
-  }
+  };
+  return { list, pageAs, getUser, edgeDay, counted };
+}
+
+function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
+  const { client, pageSize, clock, shared } = parts;
+  const { list, pageAs, getUser, edgeDay, counted } = requestsOf(parts, gate);
+  /** Records that lists showed while they were measured. */
+  const measuredIds = new Map<ResourceName, Set<RecordKey>>();
+  const reaches = new Map<ResourceName, Reach>();
+  const reachOf = (resource: ResourceName): Reach => {
+    const reach = reaches.get(resource) ?? new Reach();
+    reaches.set(resource, reach);
+    return reach;
+  };
 
   return {
     address: client.address,

@@ -8,7 +8,7 @@ import { eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import { syncLock } from './store/bookkeeping.ts';
+import { syncLock } from './store/run-records.ts';
 import type { FreeSpace } from '../store/files/durable-file.ts';
 import type { RunReport, RunStatus, SyncProgress } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';

@@ -171,7 +171,7 @@ export class WalkWriter {
 
   settle(end: Pick<Window, 'serverTotal' | 'freshAsOf' | 'surplus'>): void {
     const pages = this.#toRemember();
-    this.#store.endWalk(this.#run, this.#window, { state: 'settled', problem: null, ...end, pages });
+    this.#store.settleWindow(this.#run, this.#window, { ...end, pages });
   }
 
   /** What to remember of a settled walk: nothing if a page was read twice, since its rows may come from either reading. */

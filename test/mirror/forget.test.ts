@@ -222,7 +222,7 @@ test('a process that keeps the mirror open sees with its next run who was forgot
   onTestFinished(() => store.close());
   expect([...store.suppressedIds('users')]).toEqual([]);
   await forget(file);
-  store.beginRun('next', 'sync', []);
+  store.acquireLock('sync', 'next');
   expect([...store.suppressedIds('users')]).toEqual([person]);
 });
 

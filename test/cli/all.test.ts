@@ -101,18 +101,6 @@ describe('sync --all', () => {
     expect([store.lockOwner('sync'), store.runs(1)[0]?.status]).toEqual([undefined, 'interrupted']);
     store.close();
   });
-
-  test('prints a line per server as it ends, and a summary', { tags: ['full'] }, async () => {
-    const { code, stdout } = await run('sync', 'users', '--all');
-    expect(code).toBe(4);
-    const lines = stdout.trimEnd().split('\n');
-    expect(lines).toHaveLength(5);
-    expect(lines).toContainEqual(
-      expect.stringMatching(/^west {8}complete {5}0 new, 0 changed, 0 deleted, \d+ requests?, fresh as of 20/),
-    );
-    expect(lines).toContainEqual(expect.stringMatching(/^lost {8}failed .*127\.0\.0\.1/));
-    expect(lines.at(-1)).toMatch(/^4 servers: (3 complete, 1 failed|.*)$/);
-  });
 });
 
 describe('another command with --all', () => {
@@ -193,9 +181,5 @@ describe('the status of all servers', () => {
     ]);
     const checked = await see('status', '--check');
     expect(checked.stdout).not.toMatch(/^good/m);
-  });
-
-  test('is not shown if one server is chosen', async () => {
-    expect((await see('status', '--profile', 'good')).stdout).toMatch(/^profile good\nfresh as of /);
   });
 });

@@ -113,25 +113,6 @@ describe('backup', () => {
     expect(readdirSync(place).sort()).toEqual([...others, report.folder.slice(place.length + 1)]);
   });
 
-  test('takes the number to keep from the settings, and keeps all if none is set', async () => {
-    const { folder } = await folderWithBoth();
-    const old = join(folder, 'data/backups/20250101T000000Z');
-    olderBackup(join(folder, 'data/backups'), '20250101T000000Z', folder);
-    await backup(folder);
-    expect(existsSync(old)).toBe(true);
-    await invoke(['backup', '--keep', '1'], { folder });
-    expect(readdirSync(join(folder, 'data/backups'))).toHaveLength(1);
-    expect(existsSync(old)).toBe(false);
-  });
-
-  test('says if there is no journal yet', async () => {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'data'));
-    openMirrorFile(join(folder, 'data/mirror.db')).close();
-    const { code, stdout } = await invoke(['backup'], { folder });
-    expect([code, stdout]).toEqual([0, expect.stringMatching(/^journal {2}there is none yet$/m)]);
-  });
-
   describe('without the journal that knows what was sent', () => {
     /** Backs up twice with both files, then takes the journal away; returns what the next backups keep. */
     async function lostJournal(remembers: boolean) {
@@ -177,26 +158,6 @@ describe('backup', () => {
       expect(stderr).toMatch(/was made, but something is wrong: this mirror knows another journal, by which batch one/);
       expect(existsSync(join(folder, 'kept', older, 'journal.db'))).toBe(true);
     });
-
-    test('is noticed if no backup was ever made', async () => {
-      const { folder, older } = await lostJournal(true);
-      rmSync(join(folder, 'kept', older), { recursive: true });
-      writeFileSync(join(folder, 'data/journal.db'), '');
-      const { code, stderr } = await backup(folder, 'kept');
-      expect(code).toBe(5);
-      expect(stderr).toMatch(/is not complete: there is no journal at \S+, but this mirror knows one/);
-    });
-  });
-
-  test('removes nothing if the mirror is gone, and ends with 5', async () => {
-    const { folder } = await folderWithBoth();
-    await backup(folder, 'kept');
-    const [older = ''] = readdirSync(join(folder, 'kept'));
-    rmSync(join(folder, 'data/mirror.db'));
-    const { code, stderr } = await backup(folder, 'kept', '--keep', '1');
-    expect(code).toBe(5);
-    expect(stderr).toContain(`mirror.db is gone; the newest backup that has it is ${older}`);
-    expect(existsSync(join(folder, 'kept', older, 'mirror.db'))).toBe(true);
   });
 
   test('copies the journal even if the mirror is damaged, removes nothing, and ends with 5', async () => {
@@ -211,12 +172,6 @@ describe('backup', () => {
     expect(report).toMatchObject({ mirror: null, removed: [] });
     expect(rowsOf(join(report.folder, 'journal.db'), 'SELECT batch FROM journal_batches')).toEqual([{ batch: 'one' }]);
     expect(existsSync(old)).toBe(true);
-  });
-
-  test('is refused if there is nothing to back up', async () => {
-    const { code, stderr } = await backup(temporaryFolder());
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/there is nothing to back up: neither .*mirror\.db nor .*journal\.db is there/);
   });
 
   test('copies the mirror before the journal, and leaves nothing if it is stopped between them', async () => {

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { hashPassword } from '../../src/people/sign-in.ts';
 import { bulkWorld, type BulkWorld, creditFile, made } from '../support/bulk-cli.ts';
-import { enter } from '../support/dialogue.ts';
 import { newAccount, newPeople, quickCost } from '../support/people.ts';
 
 const password = 'tulip-Anchor 9 rivers';
@@ -89,22 +88,6 @@ describe('a batch under a policy', () => {
     // The approval is used up: the first batch no longer has one.
     const late = await world.bulk(['apply', batch, '--approve', first.report().hash, '--again', '--reason', 'x']);
     expect([late.code, made(world.sandbox)]).toEqual([2, 2]);
-  });
-
-  test('is approved on a terminal after the plan is shown; the password is typed without echo', async () => {
-    const world = await worldUnder(always);
-    const batch = (await world.bulk(['run', 'balance', creditFile(world, 1).name, '--yes', '--json'])).report().batch;
-    const { code, stderr, stdout } = await world.bulk(['approve', batch], {
-      terminal: 200,
-      answers: [
-        ['Your account', `bert${enter}`],
-        ['Password of bert', `${password}${enter}`],
-      ],
-    });
-    expect(code).toBe(0);
-    expect(stderr).toMatch(/add 5\.00 Credit/);
-    expect(stdout + stderr).not.toContain('tulip');
-    expect(stdout).toContain('approved by account bert');
   });
 
   test.each([
@@ -198,28 +181,4 @@ describe('deletions that the brake holds', () => {
     expect(await sync()).toMatchObject({ code: 0, live: 49, problem: null });
     expect((await command(['audit', '--verify'])).code).toBe(0);
   });
-
-  test('are made without approval if the policy lets one person do it', { tags: 'full' }, async () => {
-    const world = await worldUnder('    deletions: { rows: 80 }\n', ['bert'], 120);
-    const sync = (...flags: string[]) => world.command(['sync', 'emails', '--full', '--quiet', ...flags]);
-    await sync();
-    for (let id = 1; id <= 70; id += 1) world.sandbox.control.remove('emails', id);
-    expect((await sync()).code).toBe(5);
-    expect((await sync('--allow-deletions')).code).toBe(0);
-    const [batch] = (JSON.parse((await world.bulk(['status', '--json'])).stdout) as { batches: unknown[] }).batches;
-    expect(batch).toMatchObject({ action: 'deletions', rows: 70, state: 'done', counts: { applied: 70 } });
-  });
-});
-
-test('without a policy no approval is needed, and no step mentions one', async () => {
-  const world = await bulkWorld();
-  const { name } = creditFile(world, 1);
-  const { code, report } = await world.bulk(['run', 'balance', name, '--yes', '--json']);
-  expect([code, report().approval]).toEqual([0, null]);
-  const submitted = await world.bulk(['submit', report().batch]);
-  expect([submitted.code, submitted.stderr]).toEqual([
-    2,
-    expect.stringMatching(/no row that is still|needs no approval/),
-  ]);
-  expect((await world.command(['audit', '--json'])).stdout).not.toContain('"policy"');
 });

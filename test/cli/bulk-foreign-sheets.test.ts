@@ -1,5 +1,5 @@
 /** Sheets as other programs write them, and our own results handed in again, planned on the command line. */
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { bulkWorld, made } from '../support/bulk-cli.ts';
@@ -33,17 +33,6 @@ describe('a sheet of another program', () => {
       expect.objectContaining({ column, problem: expect.stringMatching(problem) }),
     );
     expect(made(sandbox)).toBe(0);
-  });
-
-  test('is read if it is Windows-1252, and the plan says so with the names to check', async () => {
-    const { file, command, sandbox, folder } = await bulkWorld();
-    sandbox.control.insert('users', { id: 9, username: 'josé', balance: 10 });
-    const name = file('', 'german.csv');
-    const bytes = Buffer.from('username;type;amount;description\r\njosé;add;5;für März\r\n', 'latin1');
-    writeFileSync(join(folder, name), bytes);
-    const { code, stdout, stderr } = await command(['bulk', 'plan', 'balance', name]);
-    expect(stdout + stderr).toContain('was read as Windows-1252; check that these are right: "josé", "für", "März"');
-    expect(code).toBe(0);
   });
 });
 

@@ -43,16 +43,6 @@ describe('bulk template', () => {
     const { stdout } = await invoke(['bulk', 'template', action], { folder });
     expect(stdout).toBe(readFileSync(join(folder, 'rows.csv'), 'utf8'));
   });
-
-  test('does not replace a file without --force', async () => {
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'credit.csv'), 'mine');
-    const refused = await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv'], { folder });
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('credit.csv already exists') });
-    expect(readFileSync(join(folder, 'credit.csv'), 'utf8')).toBe('mine');
-    expect((await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv', '--force'], { folder })).code).toBe(0);
-    expect((await invoke(['bulk', 'template', 'balance', '-o', 'credit.xlsx'], { folder })).stderr).toContain('.csv');
-  });
 });
 
 describe('bulk select', () => {
@@ -89,18 +79,6 @@ describe('bulk select', () => {
     expect(code).toBe(2);
     expect(stderr).toContain(words);
     expect(existsSync(file)).toBe(false);
-  });
-
-  test('does not replace a file without --force, and never the mirror', async () => {
-    const folder = temporaryFolder();
-    const file = join(folder, 'mirror.csv');
-    writeFileSync(file, '');
-    const sql = "SELECT id AS user_id, 'add' AS type, 5 AS amount FROM users";
-    const args = (...more: string[]) => ['bulk', 'select', 'balance', '--sql', sql, '-o', 'mirror.csv', ...more];
-    const refused = await invoke(args('--db', users(2)), { folder });
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--force') });
-    const own = await invoke(args('--db', file, '--force'), { folder });
-    expect(own).toMatchObject({ code: 2, stderr: expect.stringContaining("one of admin-mirror's own files") });
   });
 });
 
@@ -159,13 +137,5 @@ describe('bulk run --rehearse', () => {
       2,
       expect.stringContaining('there are 2 rows, more than bulk.max_rows allows (1)'),
     ]);
-  });
-
-  test('says how to get a mirror if there is none', async () => {
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n');
-    const { code, stderr } = await invoke(['bulk', 'run', 'balance', 'rows.csv', '--rehearse'], { folder });
-    expect(code).toBe(2);
-    expect(stderr).toContain('admin-mirror sync');
   });
 });

@@ -100,12 +100,4 @@ describe('The typed total', () => {
     expect((await apply('0.00/1000.00/2')).code).toBe(0);
     expect([made(sandbox), sandbox.control.get('users', b)?.['balance']]).toEqual([2, 500]);
   });
-
-  test('of rows that all add is the net only', async () => {
-    const { sandbox, bulk, plan } = await world();
-    const { batch } = await plan([[newUser(sandbox, 1), 'add', '5']]);
-    const sent = await bulk(['apply', batch], { terminal: 100, answers: [['To send 1 row', `5.00${enter}`]] });
-    expect([sent.code, made(sandbox)]).toEqual([0, 1]);
-    expect(sent.stderr).toContain('with a net total of 5.00');
-  });
 });

@@ -1,7 +1,5 @@
 /** Outcomes if the server, the disk or another user misbehaves, and how they are reported. */
 import { spawn } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour, Fault } from '../support/bent/sandbox.ts';
@@ -170,12 +168,6 @@ describe('limits', () => {
     expect((await command(add, { environment: bounded })).code).toBe(again);
     expect(made(sandbox)).toBe(1);
   });
-
-  test('have defaults', async () => {
-    const { bulk, file, sandbox } = await bulkWorld();
-    const { code, stdout } = await bulk(['plan', 'balance', file(`${csv}${newUser(sandbox, 1)},add,1000.01,\n`)]);
-    expect([code, stdout]).toEqual([2, expect.stringMatching(/more than bulk.max_row allows \(1000\)/)]);
-  });
 });
 
 test('the undo of a batch is not refused because an identical batch was undone', async () => {
@@ -218,20 +210,4 @@ describe('a disk', () => {
       expect([resumed.code, resumed.report().counts.applied, made(sandbox)]).toEqual([0, 40, 40]);
     },
   );
-
-  test('that damaged the journal is reported with the way to recover and without a stack trace', async () => {
-    const world = await bulkWorld();
-    const { bulk, folder } = world;
-    const { name } = creditFile(world, 30);
-    await bulk(['run', 'balance', name, '--yes']);
-    const journal = join(folder, 'data', 'journal.db');
-    for (const end of ['-wal', '-shm']) rmSync(journal + end, { force: true });
-    const bytes = readFileSync(journal);
-    writeFileSync(journal, bytes.fill(0x5a, 8_192));
-    for (const args of [['status'], ['plan', 'balance', name], ['results', 'last']]) {
-      const { code, stderr } = await bulk(args);
-      expect([code, stderr]).toEqual([2, expect.stringMatching(/the journal .* is damaged[^]*Put back the last copy/)]);
-      expect(stderr).not.toMatch(/\n\s+at /);
-    }
-  });
 });

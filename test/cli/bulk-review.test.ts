@@ -1,5 +1,5 @@
 /** Whole plans on the terminal, in JSON and as a sheet, and results as sheets. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
@@ -109,19 +109,6 @@ describe('A plan', () => {
     expect(stdout).toMatch(/\n *row +user +username +email +what +before +after +state +note\n/);
   });
 
-  test('is printed whole on a terminal with totals below the rows, and again by status --rows', async () => {
-    const { sandbox, environment, bulk, file } = await world();
-    const users = Array.from({ length: 60 }, () => newUser(sandbox, 1));
-    const name = file(users.map((id) => [id, 'add', 1, 'x']));
-    const on = { terminal: 100, environment: { ...environment, NO_COLOR: '1' } };
-    const { stdout } = await bulk(['plan', 'balance', name], on);
-    const rows = new RegExp(users.map((id) => ` ${id} [^]*`).join(''));
-    expect(stdout).toMatch(new RegExp(`${rows.source}net {7}60.00, 60 users`));
-    const batch = /batch +(\S+)/.exec(stdout)?.[1] ?? '';
-    const again = await bulk(['status', batch, '--rows'], on);
-    expect(again.stdout).toMatch(rows);
-  });
-
   test.each(['csv', 'xlsx'] as const)('as .%s has every row, rows with notes first', async (format) => {
     const { bulk, name, large, banned, unverified, csv, xlsx, folder } = await mixed();
     const sheet = `review.${format}`;
@@ -147,13 +134,6 @@ describe('A plan', () => {
     expect(readdirSync(folder).sort()).toEqual(['credit.csv', 'data', sheet]);
     // Planning the sheet again ignores the columns that the review added.
     expect((await bulk(['plan', 'balance', sheet, '--json'])).json()).toMatchObject({ rows: 11, net: '541.00' });
-  });
-
-  test('is not made if its sheet cannot be written', async () => {
-    const { bulk, name, folder } = await mixed();
-    const { code, stderr } = await bulk(['plan', 'balance', name, '-o', 'review.ods']);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('review.ods does not end in .csv or .xlsx')]);
-    expect(existsSync(join(folder, 'data/journal.db'))).toBe(false);
   });
 });
 

@@ -72,23 +72,6 @@ describe('Amounts with decimal commas', () => {
     expect({ code: no.code, stdout: no.stdout }).toEqual({ code: 2, stdout: '' });
     expect(no.stderr).toContain('the amounts in the file are not clear; nothing was planned');
   });
-
-  test('that may be thousands are not accepted by just pressing Enter', async () => {
-    const { plan, user } = await world();
-    const text = `user_id;type;amount\n${user};add;1,234\n`;
-    expect((await plan(text)).problems[0]?.problem).toContain('--decimal point to have "1,234" read as 1234.00');
-    const { code, stdout } = await plan(text, [], [['Is that 1234.00?', enter]]);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  });
-
-  test('are not asked about with --yes', async () => {
-    const { folder, run, user, sandbox } = await world();
-    writeFileSync(join(folder, 'sheet.csv'), fifty(user));
-    const { code, stderr } = await run(['run', 'balance', 'sheet.csv', '--yes'], { terminal: 100 });
-    expect(code).toBe(2);
-    expect(stderr).toContain('give --decimal comma');
-    expect(sandbox.control.ledger()).toEqual([]);
-  });
 });
 
 test.each([
@@ -196,13 +179,4 @@ describe('words that programs write for an empty cell', () => {
       [4, 'language'],
     ]);
   });
-});
-
-test('A user with an invalid id makes only its own row invalid', async () => {
-  const { plan, sandbox, user } = await world();
-  sandbox.control.insert('users', { id: 0, username: 'system' });
-  const { report } = await plan(
-    `username,type,amount\nsystem,add,5\n${String(sandbox.control.get('users', user)?.['username'])},add,5\n`,
-  );
-  expect(report?.counts).toMatchObject({ planned: 1, invalid: 1 });
 });

@@ -1,6 +1,6 @@
 /** Nobody is paid twice, whatever people do with two terminals and other files. */
 import { spawn } from 'node:child_process';
-import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
@@ -39,18 +39,6 @@ describe('two terminals', () => {
     const { code, stdout } = await second.ended;
     expect([code, made(world.sandbox)]).toEqual([2, 2]);
     expect(stdout).toMatch(/this file was sent before/);
-  });
-
-  test('with different files for the same users and amounts pay once', { tags: 'full' }, async () => {
-    const world = await bulkWorld();
-    const { users, name } = creditFile(world, 2);
-    const other = world.file(`${csv}${users.map((user) => `${user},add,5.00,in other words\n`).join('')}`, 'other.csv');
-    const first = await atPrompt(world, ['apply', (await planned(world, name)).batch]);
-    const second = await atPrompt(world, ['apply', (await planned(world, other)).batch]);
-    second.type(`${total}${enter}`);
-    expect((await second.ended).code).toBe(0);
-    first.type(`${total}${enter}`);
-    expect([(await first.ended).code, made(world.sandbox)]).toEqual([2, 2]);
   });
 
   test('that confirm at the same moment on a slow server pay once, even after resume', { tags: 'full' }, async () => {
@@ -125,35 +113,6 @@ test('a batch that is undone in two terminals at once is planned once, and the o
   expect(ends.map(({ stderr }) => stderr).join()).toMatch(/being taken back by another batch at this moment/);
 });
 
-test.each(['run', 'apply'] as const)(
-  'a file that is saved again while %s waits is not sent',
-  { tags: 'full' },
-  async (verb) => {
-    const world = await bulkWorld();
-    const { users, name } = creditFile(world, 2);
-    const what = verb === 'run' ? ['balance', name] : [(await planned(world, name)).batch];
-    const terminal = await atPrompt(world, [verb, ...what]);
-    world.file(`${csv}${users.map((user) => `${user},add,50.00,more\n`).join('')}`, name);
-    terminal.type(`${total}${enter}`);
-    const { code, stdout } = await terminal.ended;
-    expect([code, made(world.sandbox)]).toEqual([2, 0]);
-    expect(stdout).toMatch(/has changed since the batch was planned from it/);
-  },
-);
-
-test('a mirror that is damaged while the prompt waits is reported, and nothing is sent', { tags: 'full' }, async () => {
-  const world = await bulkWorld();
-  const { sandbox, folder, command } = world;
-  const { name } = creditFile(world, 2);
-  await command(['sync']);
-  const terminal = await atPrompt(world, ['run', 'balance', name]);
-  for (const end of ['', '-wal']) truncateSync(join(folder, 'data', `mirror.db${end}`));
-  terminal.type(`${total}${enter}`);
-  const { code, stdout } = await terminal.ended;
-  expect([code, made(sandbox)]).toEqual([2, 0]);
-  expect(stdout).not.toMatch(/bug in admin-mirror/);
-});
-
 describe('a row that was paid', () => {
   async function paid() {
     const world = await bulkWorld();
@@ -187,15 +146,6 @@ describe('a row that was paid', () => {
     expect(made(sandbox)).toBeGreaterThan(2);
   });
 
-  test('can be paid again without a flag after bulk.again_within', async () => {
-    const { sandbox, environment, bulk, file, a } = await paid();
-    const name = file(`${csv}${a},add,5,Credit\n`, 'later.csv');
-    sandbox.control.setClock(Date.now());
-    const short = { ...environment, ADMIN_MIRROR_BULK_AGAIN_WITHIN: '1ms' };
-    expect((await bulk(['run', 'balance', name, '--yes'], { environment: short })).code).toBe(0);
-    expect(made(sandbox)).toBe(3);
-  });
-
   test('by hand is named, too', async () => {
     const { sandbox, command, bulk, file } = await paid();
     const user = newUser(sandbox, 10);
@@ -218,16 +168,6 @@ describe('a row that was paid', () => {
       expect([code, made(sandbox)]).toEqual([2, 1]);
     },
   );
-
-  test('is named before the same is sent by hand', async () => {
-    const { command, a, batch } = await paid();
-    const byHand = ['users', 'update-balance', String(a), '--type', 'add', '--amount', '5', '--yes'];
-    const { code, stderr } = await command(byHand);
-    expect([code, stderr]).toEqual([
-      0,
-      expect.stringMatching(`warning: the same was applied on .*, row 2 of batch ${batch}`),
-    ]);
-  });
 
   test('is refused from applied.csv, because the file says that it is applied', async () => {
     const { sandbox, folder, bulk, batch } = await paid();
@@ -296,49 +236,6 @@ describe('a journal that is not the newest', () => {
     expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(3);
     expect(made(sandbox)).toBe(3);
   });
-
-  test(
-    'and has no record of what was sent is refused because of what the mirror remembers',
-    { tags: 'full' },
-    async () => {
-      const world = await bulkWorld();
-      const { sandbox, folder, command, bulk } = world;
-      const { name } = creditFile(world, 2);
-      expect((await command(['sync'])).code).toBe(0);
-      expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
-      for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
-      const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
-      expect([code, stderr]).toEqual([2, expect.stringMatching(/this mirror knows another journal/)]);
-      expect(made(sandbox)).toBe(2);
-    },
-  );
-
-  test(
-    'and comes from a copy made during the run sends nothing, even if the server shows no marks',
-    { tags: 'full' },
-    async () => {
-      const world = await bulkWorld({ transactions: 'hidden' });
-      const { sandbox, folder, command, bulk, environment } = world;
-      const { name } = creditFile(world, 8);
-      await command(['sync']);
-      sandbox.control.setBehaviour({ latency: 40 });
-      const child = startCli(['bulk', 'run', 'balance', name, '--yes'], { folder, environment });
-      const ended = finished(child);
-      await whenMade(sandbox, 3, child);
-      expect((await command(['backup', 'copies'])).code).toBe(0);
-      expect((await ended).code).toBe(0);
-      const [copy = ''] = readdirSync(join(folder, 'copies'));
-      for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
-      copyFileSync(join(folder, 'copies', copy, 'journal.db'), join(folder, 'data', 'journal.db'));
-      const [batch] = (JSON.parse((await bulk(['status', '--json'])).stdout) as { batches: BatchReport[] }).batches;
-      const resumed = await bulk(['resume', batch?.batch ?? '']);
-      expect([resumed.code, resumed.stderr]).toEqual([
-        expect.any(Number),
-        expect.stringMatching(/this journal is older than the mirror/),
-      ]);
-      expect(made(sandbox)).toBe(8);
-    },
-  );
 
   test.each(
     sample(

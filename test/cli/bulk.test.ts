@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour } from '../support/bent/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
-import { bulkWorld, creditFile, csv, made, whenMade } from '../support/bulk-cli.ts';
+import { bulkWorld, csv, made, whenMade } from '../support/bulk-cli.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -196,20 +196,6 @@ describe('bulk apply', () => {
     expect((await bulk(['resume', batch])).code).toBe(0);
   });
 
-  test('names commands that can be pasted for the same server and files', async () => {
-    const world = await bulkWorld({ write_commit_twice: 1 });
-    const { users, name } = creditFile(world, 1);
-    await world.bulk(['run', 'balance', name, '--yes', '--journal', 'other.db']);
-    const { code, stdout } = await world.bulk(['status', 'last', '--journal', 'other.db']);
-    expect(code).toBe(8);
-    expect(stdout).toMatch(
-      new RegExp(
-        `Reversal: npx admin-mirror --journal other.db users update-balance ${users[0]} --type remove --amount 5.00`,
-      ),
-    );
-    expect(stdout).toMatch(/found: npx admin-mirror --journal other.db bulk resolve /);
-  });
-
   test('ends with 3 if the key may not change balances', async () => {
     const { bulk, batch, hash } = await plannedBatch({ forbidden: 'users.update-balance' });
     const { code, report } = await bulk(['apply', batch, '--approve', hash, '--json']);
@@ -237,20 +223,6 @@ describe('bulk discard', () => {
     expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('no row that is still to be sent')]);
     expect((await bulk(['undo', sent.batch])).code).toBe(0);
     expect(made(sandbox)).toBe(1);
-  });
-
-  test('keeps what was sent, and lets another batch send the rest', async () => {
-    const { sandbox, bulk, file } = await bulkWorld({ forbidden: 'users.update-balance' });
-    const [first, second] = [newUser(sandbox, 10), newUser(sandbox, 10)];
-    const name = file(`${csv}${first},add,2.50,x\n${second},add,3,y\n`);
-    const { batch, state } = (await bulk(['run', 'balance', name, '--yes', '--json'])).report();
-    sandbox.control.setBehaviour({ forbidden: '' });
-    const rest = file(`${csv}${second},add,3,y\n`, 'rest.csv');
-    const early = await bulk(['run', 'balance', rest, '--yes']);
-    expect([state, early.code, early.stderr]).toEqual(['stopped', 2, expect.stringContaining('waits to be sent')]);
-    const { stdout } = await bulk(['discard', batch, '--reason', 'Kim pays it']);
-    expect(stdout).toMatch(/^state {5}done, the rest was discarded$[^]*^rows {6}2: 1 rejected, 1 skipped$/m);
-    expect([(await bulk(['run', 'balance', rest, '--yes'])).code, made(sandbox)]).toEqual([0, 1]);
   });
 });
 
@@ -301,24 +273,6 @@ describe('a bulk run stopped by Ctrl-C', () => {
     expect((await bulk(['resume', report.batch, '--json'])).report().counts.applied).toBe(30);
     expect(made(sandbox)).toBe(30);
   });
-
-  test('twice stops at once, and leaves requests that are under way unknown', { tags: 'full' }, async () => {
-    const { sandbox, bulk, child, ended } = await running({ write_commit_hang: 1 });
-    await whenMade(sandbox, 1, child);
-    child.kill('SIGINT');
-    await new Promise((resolve) => child.stderr.once('data', resolve));
-    child.kill('SIGINT');
-    expect((await ended).code).toBe(130);
-    const status = await bulk(['status', '--json']);
-    expect(status.code).toBe(8);
-    expect(JSON.parse(status.stdout)).toMatchObject({
-      batches: [{ state: 'stopped', counts: { unknown: 1, planned: 29 } }],
-    });
-    sandbox.control.setBehaviour({ write_commit_hang: 0 });
-    const [report] = (JSON.parse(status.stdout) as { batches: BatchReport[] }).batches;
-    expect((await bulk(['resume', report?.batch ?? '', '--json'])).report().counts.applied).toBe(30);
-    expect(made(sandbox)).toBe(30);
-  });
 });
 
 describe('a write by hand', () => {
@@ -334,13 +288,4 @@ describe('a write by hand', () => {
       expect.stringMatching(/warning: the same was sent at .*its outcome is not known/),
     ]);
   });
-});
-
-test('a batch can only be changed by its name, not as the last one', async () => {
-  const world = await bulkWorld();
-  expect((await world.bulk(['status', 'last'])).stderr).toMatch(/^error: there is no batch\nNothing was planned yet\./);
-  const { batch } = (await world.bulk(['plan', 'balance', creditFile(world, 1).name, '--json'])).report();
-  const { code, stderr } = await world.bulk(['resume', 'last']);
-  expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: a command that changes a batch needs its name\n/)]);
-  expect(stderr).toContain(`The newest is ${batch}.`);
 });

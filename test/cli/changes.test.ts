@@ -132,13 +132,6 @@ describe('changes', () => {
     expect((await lines('json')).join('\n')).toMatch(/"changes": \[/);
   });
 
-  test('takes a day as the whole day', async () => {
-    const { times, answer } = await threeDays();
-    const day = String(times[1]).slice(0, 10);
-    const { since, until } = await answer('--since', day, '--until', day);
-    expect([since, until]).toEqual([`${day}T00:00:00.000000Z`, `${day}T23:59:59.999000Z`]);
-  });
-
   test('says if the history begins later than requested, and shows what it has', async () => {
     const { times, run } = await threeDays();
     const { code, stdout, stderr } = await run('coupons', '--since', '30d', '--json');

@@ -30,11 +30,6 @@ describe('the command as a process', () => {
     expect(stderr).toBe("error: unknown command 'confg'\n(Did you mean config?)\n");
   });
 
-  test('also runs as src/main.ts, with the same exit code', async () => {
-    const run = promisify(execFile)(process.execPath, [join(sourceCommandFile, '../main.ts'), 'confg']);
-    await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("unknown command 'confg'") });
-  });
-
   test.each(sample(['--version', 'help', 'completions bash'], 1))(
     '`%s` ends quietly if its reader is gone',
     async (args) => {
@@ -80,31 +75,6 @@ describe('config', () => {
       (await runCli(['config'], { folder, environment: { ADMIN_MIRROR_API_KEY_FILE: file } })).stdout;
     expect(await config('key')).toMatch(/^api\.key +\*\*\*\*abcd +the key file$/m);
     expect(await config('nowhere')).toMatch(/^api\.key +\*{4} +environment ADMIN_MIRROR_API_KEY_FILE$/m);
-  });
-
-  test('--json is one document', async () => {
-    const { stdout } = await runCli(['config', '--json'], {
-      folder: temporaryFolder(),
-      environment: { ADMIN_MIRROR_API_KEY: 'secret-key-abcd' },
-    });
-    const { settings } = JSON.parse(stdout) as { settings: Record<string, unknown> };
-    expect(settings['api.key']).toEqual({
-      value: '****abcd',
-      origin: 'environment ADMIN_MIRROR_API_KEY',
-      default: null,
-    });
-    expect(settings['api.base_url']).toEqual({ value: null, origin: 'not set', default: null });
-    expect(settings['bulk.max_rows']).toEqual({ value: 10_000, origin: 'default', default: 10_000 });
-  });
-
-  test('shows a wrong value with its origin, and ends with 2', async () => {
-    const { code, stdout, stderr } = await runCli(['config'], {
-      folder: temporaryFolder(),
-      environment: { ADMIN_MIRROR_BULK_CONCURRENCY: 'many' },
-    });
-    expect(code).toBe(2);
-    expect(stdout).toMatch(/^bulk\.concurrency +many +environment/m);
-    expect(stderr).toContain('expected a whole number from 1 to 64');
   });
 });
 

@@ -71,20 +71,6 @@ describe('the demo', () => {
     },
   );
 
-  test('credits a dozen people once', async () => {
-    const [, story = ''] = shown.stdout.split('Finance credits a dozen people from a file');
-    expect(story).toContain('rows      12: 12 planned\n');
-    expect(story).toContain('rows      12: 12 applied\n');
-    expect(story).toContain('error: this file was sent before');
-    expect(readdirSync(join(folder.path, 'data/demo/credit-results')).sort()).toEqual([
-      'applied.csv',
-      'manifest.json',
-      'rejected.csv',
-      'unknown.csv',
-      'unprocessed.csv',
-    ]);
-  });
-
   test('starts fresh every time, whatever the environment and the config file say', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -6,8 +6,6 @@ import SqliteDatabase from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { CapabilityStatus, MirrorStatus } from '../../src/mirror/open-status.ts';
 import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { behindProxy } from '../support/altering-proxy.ts';
 import { runCli } from '../support/cli.ts';
 import { newAccount, newPeople } from '../support/people.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -113,25 +111,6 @@ describe('doctor', () => {
     expect(all.of('coupons list')).toMatch(/^fail: .*403/);
   });
 
-  test('requests a list like a sync if it was measured before, and says if such a page fails now', async () => {
-    const folder = temporaryFolder();
-    expect((await runCli(['sync', '--quiet'], { folder, environment: server() })).code).toBe(0);
-    const fine = await doctor(folder, server());
-    expect(fine.of('users list')).toMatch(/^ok: pages of 1000, in order, .* \(measured 2\d{3}-/);
-    let requests = 0;
-    const proxy = await behindProxy(sandbox, ({ path }) => {
-      if (!path.startsWith('/api/v1/users?')) return {};
-      requests += 1;
-      return path.includes('paginate=1000') || path.includes('sort') ? { status: 500, body: 'out of memory' } : {};
-    });
-    const failing = await doctor(folder, { ...server(), ADMIN_MIRROR_BASE_URL: proxy.url });
-    expect(failing.of('users list')).toMatch(
-      /^warn: pages of 1000, .*a page like the one measured fails now: .*500.*; measured 2.*doctor --probe/,
-    );
-    expect(failing.of('emails list')).toMatch(/^ok/);
-    expect(requests).toBe(3);
-  });
-
   test('warns if the clocks differ', async () => {
     onTestFinished(() => void sandbox.control.setClock(sandboxNow));
     sandbox.control.setClock(Date.now());
@@ -172,18 +151,6 @@ describe('doctor', () => {
     expect(of('mirror')).toMatch(/\nwarn: .*can be read by others Run: chmod 600/);
   });
 
-  test('names the file beside a mirror that was left read-only', async () => {
-    const folder = temporaryFolder();
-    await runCli(['sync', 'coupons', '--quiet'], { folder, environment: server() });
-    const reader = new SqliteDatabase(join(folder, 'data/mirror.db'), { readonly: true });
-    onTestFinished(() => void reader.close());
-    reader.prepare('SELECT count(*) FROM coupons').get();
-    chmodSync(join(folder, 'data/mirror.db-shm'), 0o400);
-    const { code, of } = await doctor(folder, server());
-    expect(code).toBe(2);
-    expect(of('mirror')).toMatch(/^fail: .*mirror\.db-shm cannot be written Run: chmod 600/);
-  });
-
   test('finds damage inside a mirror and a journal that still open', async () => {
     const folder = temporaryFolder();
     await runCli(['sync', 'users', '--quiet'], { folder, environment: server() });
@@ -211,13 +178,6 @@ describe('doctor', () => {
     }
   });
 
-  test('checks the rest if a setting is wrong', async () => {
-    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_HISTORY_KEEP: 'soon' });
-    expect(code).toBe(2);
-    expect(of('settings')).toMatch(/^fail: history\.keep is "soon"/);
-    expect(of('key on the server')).toMatch(/^ok/);
-  });
-
   test('counts the approvers who can sign in and compares them with the policy', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
@@ -239,12 +199,6 @@ describe('doctor', () => {
     expect(await found()).toMatch(/^warn: balance: by up to 2 of 2 approvers; dora may make or approve .* act as two/);
     await people.changeRoles('dora', { add: [], remove: ['maker'] });
     expect(await found()).toMatch(/^ok/);
-  });
-
-  test('prints a line per check, and how many are wrong', async () => {
-    const { stdout } = await runCli(['doctor'], { folder: temporaryFolder(), environment: server() });
-    expect(stdout).toMatch(/^ok {7}node /);
-    expect(stdout).toMatch(/\nnothing is wrong, 1 to look at\n$/);
   });
 });
 
@@ -285,13 +239,6 @@ describe('the recorded capabilities', () => {
     });
   });
 
-  test('do not hide that the key may no longer see a list', async () => {
-    const folder = await mirroredFolder();
-    onTestFinished(() => void sandbox.control.setChaos('calm'));
-    sandbox.control.setBehaviour({ forbidden: 'emails' });
-    expect((await doctor(folder, server())).of('emails list')).toMatch(/^warn: .*403/);
-  });
-
   test('are measured again and recorded with --probe', async () => {
     const folder = await mirroredFolder();
     const before = await statusOf(folder);
@@ -317,38 +264,5 @@ describe('the recorded capabilities', () => {
     const { of } = await doctor(folder, server(), ['--probe']);
     expect(of('capabilities')).toMatch(/date ranges work differently .* reads all users, packages, emails, coupons$/);
     expect((await statusOf(folder)).fresh_as_of).toBeNull();
-  });
-
-  test('are not changed while a sync runs', async () => {
-    const folder = await mirroredFolder();
-    const before = await statusOf(folder);
-    const store = openMirrorStore(join(folder, 'data/mirror.db'));
-    onTestFinished(() => store.close());
-    store.acquireLock('sync', 'another run');
-    const { code, of } = await doctor(folder, server(), ['--probe']);
-    expect(code).toBe(0);
-    expect(of('capabilities')).toMatch(/^warn: not recorded: another sync holds the lock/);
-    store.releaseLock('sync', 'another run');
-    expect((await statusOf(folder)).resources).toEqual(before.resources);
-  });
-
-  test('are not recorded without a mirror, and --probe does not create one', async () => {
-    const folder = temporaryFolder();
-    const { code, of } = await doctor(folder, server(), ['--probe']);
-    expect(code).toBe(0);
-    expect(of('capabilities')).toMatch(/^ok: measured, but not recorded: there is no mirror yet/);
-    expect(of('mirror')).toMatch(/does not exist yet/);
-    expect(readdirSync(folder)).toEqual([]);
-  });
-
-  test('are not read from a file that is no mirror, which is reported once', async () => {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'data'));
-    writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');
-    const { code, of } = await doctor(folder, server(), ['--probe']);
-    expect(code).toBe(2);
-    expect(of('mirror')).toMatch(/^fail: .*it is not an SQLite database/);
-    expect(of('capabilities')).toMatch(/^skipped: .*the mirror must be right first/);
-    expect(of('users list')).toMatch(/measured now/);
   });
 });

@@ -152,20 +152,6 @@ describe('export', () => {
     expect(await run('')).toMatchObject({ code: 2, stderr: expect.stringContaining('the name of the file is empty') });
     expect(readdirSync(folder).toSorted()).toEqual(Object.keys(files).toSorted());
   });
-
-  test('does not mix rows and a report on standard output', async () => {
-    const result = await runCli(['export', 'users', '--json', '--db', mirror()], { folder: temporaryFolder() });
-    expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Give -o FILE with --json') });
-  });
-
-  test('says how to make a mirror if there is none', async () => {
-    const result = await runCli(['export', 'users'], { folder: temporaryFolder() });
-    expect(result).toMatchObject({
-      code: 2,
-      stdout: '',
-      stderr: expect.stringMatching(/Run `npx admin-mirror .*sync` first/),
-    });
-  });
 });
 
 describe('an export that is interrupted', () => {

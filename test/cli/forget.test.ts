@@ -49,17 +49,6 @@ describe('forget', () => {
     expect(textsIn(file, before)).toEqual([]);
   });
 
-  test('prints what it did', async () => {
-    const { folder } = await mirrored();
-    const { code, stdout, stderr } = await runCli(['forget', '7', '--yes'], { folder });
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^user 7 was forgotten at 2\d{3}-.*Z\nremoved:\n/);
-    expect(stdout).toMatch(/\n {2}users +1\n/);
-    expect(stdout).toMatch(/\nkept out:\n {2}users +1\n {2}emails +\d+\njournal: there is none\nfiles: {3}rewritten, /);
-    expect(stderr).toBe('Existing exports, snapshots and backups were not changed.\n');
-    expect((await runCli(['status'], { folder })).stdout).toMatch(/\n {2}users .* 1 kept out \(forgotten\)\n/);
-  });
-
   test('asks for the id to be typed on a terminal', async () => {
     const { folder, isThere } = await mirrored();
     const wrong = await invoke(['forget', 'Zephora', '--yes'], { folder });
@@ -72,14 +61,6 @@ describe('forget', () => {
     const yes = await invoke(['forget', 'zephyrine.quillfeather'], { folder, terminal: 100, input: '7\r' });
     expect(yes.code).toBe(0);
     expect(isThere()).toBe(false);
-  });
-
-  test('does nothing if nobody can be asked', async () => {
-    const { folder, isThere } = await mirrored();
-    const { code, stderr } = await invoke(['forget', '7'], { folder });
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/cannot ask whether to .*: there is no terminal[^]*--yes/);
-    expect(isThere()).toBe(true);
   });
 
   test('--undo lets the person come back with the next sync', async () => {

@@ -1,11 +1,9 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { enter, type Exchange } from '../support/dialogue.ts';
-import { projectFolder } from '../support/documents.ts';
 import { invoke } from '../support/invoke.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -70,22 +68,6 @@ describe('init without a terminal', () => {
     expect(stdout).toMatch(/run .*: complete/);
     expect(configIn(folder).api).not.toHaveProperty('key_file');
     expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
-  });
-
-  test('reports the same capabilities per list as the first sync', { tags: 'full' }, async () => {
-    const server = await openSandbox({ users: 20_000, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
-    onTestFinished(() => server.close());
-    const [folder, environment] = [temporaryFolder(), { ADMIN_MIRROR_API_KEY: server.key }];
-    const argv = ['init', '--yes', '--base-url', server.url, '--json'];
-    const { stdout } = await invoke(argv, { folder, environment });
-    const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
-    const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
-    const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
-    const exact = 'pages of 1000, in order, date ranges in YYYY-MM-DD, without their last day';
-    expect(tried).toEqual([exact, exact, exact, exact]);
-    await invoke(['sync'], { folder, environment });
-    const status = await invoke(['status', '--verbose'], { folder, environment });
-    expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
   });
 
   test('says what is missing, and that there is no terminal', async () => {
@@ -166,27 +148,6 @@ describe('init without a terminal', () => {
     expect((await invoke(['status'], { folder })).stdout).toMatch(/users +40 /);
     expect((await invoke(['sync', '--profile', 'staging'], { folder })).code).toBe(0);
     expect(existsSync(join(folder, 'data/staging/mirror.db'))).toBe(true);
-  });
-
-  test('writes a file that git ignores, and its example is tracked', () => {
-    const git = (...args: string[]) => spawnSync('git', args, { cwd: projectFolder, encoding: 'utf8' });
-    expect(git('check-ignore', configFile).status).toBe(0);
-    expect(git('ls-files', 'config').stdout.split('\n')).toContain('config/admin-mirror.example.yaml');
-    expect(git('ls-files', configFile).stdout).toBe('');
-  });
-
-  test('says if an existing key file is empty', async () => {
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'key'), '\n');
-    const { code, stderr } = await invoke([...given(), '--key-file', 'key'], { folder });
-    expect(code).toBe(2);
-    expect(stderr).toContain('the key file key is empty');
-  });
-
-  test('says if another setting overrides what was written', async () => {
-    const environment = { ADMIN_MIRROR_BASE_URL: 'https://other.example.com', ADMIN_MIRROR_API_KEY: sandbox.key };
-    const { stderr } = await invoke(given(), { environment });
-    expect(stderr).toContain('https://other.example.com (environment ADMIN_MIRROR_BASE_URL), which overrides');
   });
 });
 

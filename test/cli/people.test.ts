@@ -36,15 +36,6 @@ async function listed(folder: string): Promise<readonly Listed[]> {
 }
 
 describe('people', () => {
-  test('lists no accounts at first, and creates no journal', async () => {
-    const folder = temporaryFolder();
-    const { code, stdout, stderr } = await people(folder, 'list');
-    expect([code, stdout]).toEqual([0, '']);
-    expect(stderr).toContain('There are no accounts');
-    expect(await listed(folder)).toEqual([]);
-    expect(readdirSync(folder)).toEqual([]);
-  });
-
   test('adds accounts with a password from standard input, and records each change in the chain', async () => {
     const folder = temporaryFolder();
     const argv = ['people', 'add', 'Anna', '--role', 'approver,maker', '--role', 'admin', '--os-user', 'anna'];
@@ -111,14 +102,6 @@ describe('people', () => {
       expect(bytesIn(folder)).not.toContain(password);
     },
   );
-
-  test('adds nothing if it is interrupted by Ctrl+C', async () => {
-    const folder = temporaryFolder();
-    const answers = [['New password of anna', '\u0003']] as const;
-    const { code } = await invoke(['people', 'add', 'anna', '--role', 'maker'], { folder, terminal: 200, answers });
-    expect(code).toBe(130);
-    expect(await listed(folder)).toEqual([]);
-  });
 
   test.each([
     [['add', 'anna'], '', "required option '--role <roles>' not specified"],

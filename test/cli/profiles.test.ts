@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
-import { enter, type Exchange } from '../support/dialogue.ts';
+import { type Exchange } from '../support/dialogue.ts';
 import { invoke } from '../support/invoke.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
@@ -110,21 +110,6 @@ describe('with two servers in one config file', () => {
     expect(code).toBe(130);
     const question = stderr.split('\n').find((line) => line.includes(words)) ?? stderr;
     expect(question).toContain(doing);
-  });
-
-  test('a write without a question names the profile', async () => {
-    const { stderr } = await run('users', 'update', '2', '--language', 'fr');
-    expect(stderr).toContain(`change user 2 at ${staging.url} (profile staging)`);
-    const balance = await run('users', 'update-balance', '2', '--type', 'add', '--amount', '1', '--yes');
-    expect(balance.stderr).toContain('(profile staging)');
-    const plan = await run('bulk', 'plan', 'balance', 'credit.csv');
-    expect(plan.stdout).toMatch(/profile +staging/);
-    const batch = /bulk apply (\S+)/.exec(plan.stderr)?.[1] ?? '';
-    const sent = await onTerminal([['type 5.00', `5.00${enter}`]], 'bulk', 'apply', batch);
-    expect(sent.code).toBe(0);
-    expect(sent.stderr).toContain(`sending batch ${batch} at ${staging.url} (profile staging)`);
-    // The batch is in the journal of this profile only.
-    expect((await run('bulk', 'status', batch, '--profile', 'production')).code).toBe(2);
   });
 
   test('a key without a profile is not used for one', async () => {

@@ -77,13 +77,6 @@ describe('exit codes', () => {
     expect(await invoke(['work'], { act })).toEqual({ code, stdout: '', stderr: `error: ${error.message}\n` });
   });
 
-  test('advice is printed on its own line', async () => {
-    const act = () => {
-      throw new UsageError('no such column "nam"', { advice: 'Did you mean "name"?' });
-    };
-    expect((await invoke(['work'], { act })).stderr).toBe('error: no such column "nam"\nDid you mean "name"?\n');
-  });
-
   test('any other error is a bug, and is printed with its stack', async () => {
     const act = () => {
       throw new TypeError('undefined is not a function');
@@ -174,13 +167,6 @@ describe('global flags', () => {
       [true, false, true],
       [false, true, true],
     ]);
-  });
-
-  test('--quiet and --verbose set the log level', async () => {
-    const levels: string[] = [];
-    const act = (context: CliContext) => void levels.push(context.settings().log.level);
-    for (const flags of [[], ['--quiet'], ['--verbose']]) await invoke(['work', ...flags], { act });
-    expect(levels).toEqual(['info', 'warn', 'debug']);
   });
 
   test('colours are used on a terminal, but not with --no-color, NO_COLOR or a pipe', async () => {

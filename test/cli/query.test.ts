@@ -44,11 +44,6 @@ describe('query', () => {
     expect(await query([select, ...flags])).toEqual({ code: 0, stdout, stderr: '' });
   });
 
-  test('prints a heading or an empty array if there are no rows', async () => {
-    expect((await query(['SELECT id FROM coupons'])).stdout).toBe('id\n--\n');
-    expect((await query(['SELECT id FROM coupons', '--json'])).stdout).toBe('[]\n');
-  });
-
   test.each(sample([[[]], [['-']]], 1))('reads the SQL from standard input: %o', async (args) => {
     expect((await query([...args, '--format', 'csv'], 'SELECT count(*) AS users\nFROM users;\n')).stdout).toBe(
       'users\n2\n',
@@ -68,15 +63,6 @@ describe('query', () => {
     ),
   )('refuses %o', async (sql, message) => {
     expect(await query([sql])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });
-  });
-
-  test('says how to make a mirror if there is none', async () => {
-    const result = await runCli(['query', 'SELECT 1', '--db', 'none.db'], { folder: temporaryFolder() });
-    expect(result).toMatchObject({
-      code: 2,
-      stdout: '',
-      stderr: expect.stringMatching(/Run `npx admin-mirror --db .* sync` first/),
-    });
   });
 });
 
@@ -140,14 +126,4 @@ test('a table on a terminal cuts long text to fit, but not numbers', async () =>
   const [, , row = ''] = stdout.split('\n');
   expect(row).toMatch(/^1234567890123 {2}text .*… {2}more .*…$/);
   expect(row).toHaveLength(60);
-});
-
-test('a query ends quietly if its reader is gone', async () => {
-  const child = startCli(['query', endless, '--format', 'table', '--db', mirror()], { folder: temporaryFolder() });
-  await once(child.stdout, 'readable');
-  child.stdout.destroy();
-  let stderr = '';
-  child.stderr.on('data', (text) => (stderr += String(text)));
-  const [code] = (await once(child, 'close')) as [number | null];
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 });

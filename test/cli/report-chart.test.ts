@@ -35,13 +35,6 @@ describe('a chart of a report', () => {
     ]);
   });
 
-  test('is available for shipped reports', async () => {
-    const { folder, run } = folderWith();
-    const { code } = await run('report:signups-by-month', '--param', 'from=2020-01-01', '--chart', 'out.svg');
-    expect(code).toBe(0);
-    expect(readFileSync(join(folder, 'out.svg'), 'utf8')).toContain('<circle');
-  });
-
   test.each([
     [['report:top-balances', '--chart', 'out.svg'], 'report top-balances has no picture'],
     [['users', '--chart', 'out.svg'], '--chart is for reports'],

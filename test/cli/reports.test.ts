@@ -1,7 +1,6 @@
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { projectFolder } from '../support/documents.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -36,22 +35,6 @@ describe('reports', () => {
     expect(lines).toHaveLength(22);
     expect(lines.find((line) => line.startsWith('mine '))).toMatch(/^mine +Mine +language=… {2}\(your own\)$/);
     expect(lines.find((line) => line.startsWith('top-balances'))).toMatch(/^top-balances +Largest balances +limit=20$/);
-  });
-
-  test('lists only shipped reports if the folder has a copy of config/', async () => {
-    const { folder, run } = folderWith();
-    cpSync(join(projectFolder, 'config'), join(folder, 'config'), { recursive: true });
-    const { stdout } = await run('reports');
-    expect(stdout.trimEnd().split('\n')).toHaveLength(21);
-    expect(stdout).not.toContain('your own');
-  });
-
-  test('explains a report: parameters, columns, tables and how to run it', async () => {
-    const { stdout } = await folderWith().run('reports', 'revenue-by-day');
-    expect(stdout).toMatch(/^revenue-by-day: Revenue by day\n/);
-    expect(stdout).toContain('\nreads: user_payments\npicture: line, revenue by day\n');
-    expect(stdout).toMatch(/\n {2}from +date +default 30d ago +the first day that counts\n/);
-    expect(stdout).toMatch(/\nnpx admin-mirror --db \S+ export report:revenue-by-day\n$/);
   });
 
   test('--json prints one document, with broken reports', async () => {

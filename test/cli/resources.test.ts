@@ -3,10 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
-import { runCli } from '../support/cli.ts';
 import { invoke as invokeIn, type Invocation } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** Runs the command in this process, against the server. */
 function invoke(server: { url: string; key: string }, argv: readonly string[], options: Invocation = {}) {
@@ -73,13 +71,6 @@ describe('a list', () => {
     ]);
   });
 
-  test('shows requested related records', async () => {
-    const sandbox = await startSandbox();
-    const { stdout } = await invoke(sandbox, ['emails', 'list', '--include', 'user', '--paginate', '1']);
-    expect(stdout.split('\n')[0]).toMatch(/ user$/);
-    expect(stdout.split('\n')[2]).toMatch(/\{"id":\d+,/);
-  });
-
   test('cannot send control sequences to the terminal', async () => {
     const sandbox = await startSandbox();
     sandbox.control.insert('users', { username: 'evil\u001B[2Jname\nnext', created_at: '2030-01-01T00:00:00.000000Z' });
@@ -130,12 +121,6 @@ describe('a list', () => {
     expect(code).toBe(5);
     expect(JSON.parse(stdout)).toHaveLength(40);
     expect(stderr).toMatch(/failed \(500\)/);
-  });
-
-  test('prints an empty array or a heading if it has no records', async () => {
-    const sandbox = await startSandbox({ coupons: 0 });
-    expect((await invoke(sandbox, ['coupons', 'list', '--all', '--json'])).stdout).toBe('[]\n');
-    expect((await invoke(sandbox, ['coupons', 'list', '--all'])).stdout).toMatch(/^id {2}code/);
   });
 });
 
@@ -206,14 +191,6 @@ describe('a user', () => {
     expect(urlsOf(sandbox)).toEqual(['GET /api/v1/users/7?orders=1&payments=1']);
     const json = await invoke(sandbox, ['users', 'get', '7', '--json']);
     expect(JSON.parse(json.stdout)).toMatchObject({ data: { id: 7 } });
-  });
-
-  test('that owns the key is printed, and so are orders and payments', async () => {
-    const sandbox = await startSandbox();
-    expect((await invoke(sandbox, ['users', 'auth'])).stdout).toMatch(/^username +\S+$/m);
-    sandbox.control.setRelated('users', 7, 'orders', [{ id: 'a1', name: 'Large' }]);
-    expect((await invoke(sandbox, ['users', 'orders', '7'])).stdout).toMatch(/^id +name\n-+ {2}-+\na1 +Large\n/);
-    expect((await invoke(sandbox, ['users', 'payments', '7', '--json'])).code).toBe(0);
   });
 
   test('that does not exist ends with 2, and --json prints the response', async () => {
@@ -291,21 +268,6 @@ describe('a write', () => {
     expect(stderr).toMatch(/refused \(422\): email: .*taken/);
   });
 
-  test('that deletes and gets a conflict is rejected on record', async () => {
-    const sandbox = await startSandbox({ behaviour: { refusal_status: 409 } });
-    sandbox.control.setRelated('users', 7, 'punishments', [{ reason: 'spam' }]);
-    const { code, stderr } = await invoke(sandbox, words('users delete 7 --yes'));
-    expect(stderr).toMatch(/refused \(409\): The user has 1 punishment/);
-    expect(code).toBe(2);
-    sandbox.control.setRelated('users', 7, 'punishments', []);
-    sandbox.control.setRelated('users', 7, 'orders', []);
-    // No outcome is open for this user, so there is no warning.
-    expect(await invoke(sandbox, words('users delete 7 --yes'))).toMatchObject({
-      code: 0,
-      stderr: expect.not.stringContaining('not known'),
-    });
-  });
-
   test('whose response is lost ends with 8 and advises to read the user back', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT' } });
@@ -357,13 +319,6 @@ describe('a write', () => {
     expect(right.code).toBe(0);
     expect(sandbox.control.get('users', 7)).toBe(undefined);
   });
-
-  test('is not sent if the question is interrupted', async () => {
-    const sandbox = await startSandbox();
-    const { code } = await invoke(sandbox, ['users', 'delete', '7'], { terminal: 100, input: '\u0003' });
-    expect(code).toBe(130);
-    expect(sandbox.control.requests().total).toBe(0);
-  });
 });
 
 test('a refused key ends with 3, and is not shown', async () => {
@@ -376,15 +331,4 @@ test('a refused key ends with 3, and is not shown', async () => {
   expect(code).toBe(3);
   expect(stderr).toMatch(/the key was refused \(401\)[^]*ADMIN_MIRROR_API_KEY/);
   expect(`${stderr}${stdout}`).not.toContain('wrong-key-0000');
-});
-
-test('resource commands run as a separate process', async () => {
-  const sandbox = await startSandbox();
-  const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
-  const { code, stdout, stderr } = await runCli(['users', 'list', '--all', '--json'], {
-    folder: temporaryFolder(),
-    environment,
-  });
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(JSON.parse(stdout)).toHaveLength(60);
 });

@@ -1,5 +1,3 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { mirrorFile } from '../support/mirror-file.ts';
@@ -15,14 +13,6 @@ test('schema explains every table, even without a mirror', async () => {
   expect(stdout).toMatch(/^ {2}example: SELECT /m);
   expect(stdout).not.toContain('not in this file');
   expect(stderr).toContain('admin-mirror sync');
-});
-
-test('schema of a table says if the mirror lacks it', async () => {
-  const file = mirrorFile((database) => void database.exec('DROP VIEW mirror_freshness'));
-  const { code, stdout } = await runCli(['schema', 'mirror_freshness', '--db', file], { folder: temporaryFolder() });
-  expect(code).toBe(0);
-  expect(stdout).toMatch(/^mirror_freshness view \(not in this file\): /);
-  expect(stdout).not.toContain('users table');
 });
 
 test('schema --json is one document', async () => {
@@ -56,15 +46,6 @@ test('schema of an unknown table names the nearest match', async () => {
     stdout: '',
     stderr: expect.stringContaining('there is no table or view "pakages"\nDid you mean "packages"?'),
   });
-});
-
-test('schema warns of a mirror that cannot be read, and still explains the tables', async () => {
-  const folder = temporaryFolder();
-  writeFileSync(join(folder, 'mirror.db'), 'no database at all\n'.repeat(100));
-  const { code, stdout, stderr } = await runCli(['schema', 'users', '--db', 'mirror.db'], { folder });
-  expect(code).toBe(0);
-  expect(stdout).toMatch(/^users table: /);
-  expect(stderr).toContain('not an SQLite database');
 });
 
 test('schema names the setting that adds a table of related records', async () => {

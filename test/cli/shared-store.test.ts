@@ -155,13 +155,6 @@ describe('with store.shared', () => {
     for (const file of ['journal.db', 'mirror.worker.db']) expect(existsSync(join(folder, 'data', file))).toBe(false);
   });
 
-  test('rows are sent even under the shortest possible lease', async () => {
-    const { here, sandbox, ...world } = await sharedWorld('store: {shared_lease: 1s}\n');
-    const { name } = creditFile({ ...world, sandbox }, 2);
-    expect(await here(['bulk', 'run', 'balance', name, '--yes'])).toMatchObject({ code: 0 });
-    expect(made(sandbox)).toBe(2);
-  });
-
   test('that is gone at any moment after a payment was made ends apply with 8, and says what to do', async () => {
     const goneAfter = async (messages: number) => {
       const world = await sharedWorld('{}');

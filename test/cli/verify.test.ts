@@ -102,14 +102,6 @@ describe('verify', () => {
     expect(sandbox.control.requests().total).toBe(0);
   });
 
-  test('ends with 2 for unknown arguments', async () => {
-    const folder = temporaryFolder();
-    expect((await runCli(['verify', 'cupons'], { folder })).code).toBe(2);
-    expect((await runCli(['verify', '--depp'], { folder })).stderr).toContain('--deep');
-    const noKey = await runCli(['verify'], { folder });
-    expect(noKey.code).toBe(2);
-  });
-
   test('prints its report and ends with 130 if it is interrupted', { tags: 'full' }, async () => {
     const { sandbox, folder } = await mirrored();
     sandbox.control.clearRequests();

@@ -2,7 +2,6 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { switchNames } from '../../src/sandbox/behaviour.ts';
 import { commandFile } from '../support/command-file.ts';
 import { sample } from '../support/part.ts';
 
@@ -59,24 +58,6 @@ describe('the sandbox command', () => {
     }).catch(() => undefined);
     expect(reply?.status).not.toBe(200);
     expect(await stop('SIGTERM')).toBe(143);
-  });
-
-  test('prints its address and preset', { tags: 'full' }, async () => {
-    const { line, stop } = await started('--users', '5');
-    expect(line).toMatch(/^The sandbox serves http:\/\/127\.0\.0\.1:\d+ \(calm\)$/);
-    expect(await stop('SIGINT')).toBe(130);
-  });
-
-  test('lists every switch', { tags: 'full' }, () => {
-    const { stdout, status } = run('--switches');
-    expect(status).toBe(0);
-    expect(
-      stdout
-        .trim()
-        .split('\n')
-        .map((line) => line.split(' ')[0]),
-    ).toEqual(switchNames);
-    expect(Object.keys(JSON.parse(run('--switches', '--json').stdout) as object)).toEqual(switchNames);
   });
 
   const wrong = [

@@ -137,17 +137,6 @@ describe('a mistake in a job is reported with its line:', () => {
   ])('%j', (text, expected) => {
     expect(problemOf(text)).toContain(expected);
   });
-
-  test('each mistake only once, and no other job is blamed for it', () => {
-    const file = parseConfigFile(
-      `${nightly.replace('15 2', '75 2')}  - {name: b, run: verify, cron: x, after: nightly}\n`,
-      'c',
-    );
-    expect(readJobs(file.jobs ?? []).problems.map(({ message }) => message)).toEqual([
-      'c:4: job "nightly": cron is "75 2 * * *": "75" is not a valid minute',
-      'c:5: job "b": cron is "x": it has 1 fields, not five, or six with seconds',
-    ]);
-  });
 });
 
 test('the jobs of the example file and of docs/worker.md are accepted', () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { serverOf } from '../../src/settings/server.ts';
@@ -106,22 +106,6 @@ jobs:
     ]);
   });
 
-  test('is not needed for a server outside the profiles', () => {
-    const { settings, problems, folder } = read({
-      file: `api:\n  base_url: https://first.example.com\n${file}`,
-    });
-    expect(problems).toEqual([]);
-    expect([settings?.profile, settings?.api.baseUrl]).toEqual([undefined, 'https://first.example.com']);
-    const environment = {
-      ADMIN_MIRROR_BASE_URL: 'https://first.example.com',
-      ADMIN_MIRROR_API_KEY: 'key-of-the-first',
-    };
-    const byVariable = read({ environment });
-    expect(byVariable.problems).toEqual([]);
-    expect(byVariable.settings).toMatchObject({ profile: undefined, api: { baseUrl: 'https://first.example.com' } });
-    expect(settings?.store.mirror).toBe(join(folder, 'data/mirror.db'));
-  });
-
   test('that is unknown is refused with the nearest name', () => {
     expect(read({ flags: { '--profile': 'prodution' } }).problems).toEqual([
       'there is no profile "prodution" (flag --profile) Did you mean "production"?',
@@ -188,21 +172,6 @@ describe('the key of a profile', () => {
     expect(rest.api.baseUrl).toBe('https://panel.example.com');
     expect(read({ flags: { ...production, '--base-url': 'https://panel.example.com/' } }).problems).toEqual([]);
   });
-
-  test('is not the common key file if the profile has its own address', () => {
-    const common = `api:\n  key_file: keys/common\n${file}`;
-    const { settings, server } = read({ file: common, flags: staging });
-    expect(settings?.api.keyFile).toBeUndefined();
-    expect(server).toThrow(
-      expect.objectContaining({
-        message: 'no API key is set for the profile staging',
-        advice: expect.stringContaining('ADMIN_MIRROR_API_KEY_STAGING') as string,
-      }),
-    );
-    const shared = 'api:\n  base_url: https://x.example.com\n  key_file: k\nprofiles:\n  a:\n    history: {keep: 1h}\n';
-    const same = read({ file: shared, flags: { '--profile': 'a' } });
-    expect(same.settings?.api.keyFile).toBe(join(same.folder, 'k'));
-  });
 });
 
 describe('the files of two profiles', () => {
@@ -220,17 +189,6 @@ describe('the files of two profiles', () => {
       expect(problems).toHaveLength(1);
       expect(problems[0]).toContain(words);
     }
-  });
-
-  test('must not be the same through a link, a flag or a variable', () => {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'data/production'), { recursive: true });
-    symlinkSync('production', join(folder, 'data/staging'));
-    expect(read({ flags: staging, folder }).problems[0]).toContain('is the same file as');
-    const flags = { ...staging, '--db': 'data/production/mirror.db' };
-    expect(read({ flags }).problems[0]).toContain('is the same file as');
-    const environment = { ADMIN_MIRROR_DB_PRODUCTION: 'data/staging/mirror.db' };
-    expect(read({ flags: staging, environment }).problems[0]).toContain('is the same file as');
   });
 });
 
@@ -288,12 +246,6 @@ profiles:
       keyFile: join(moved.folder, 'secrets/staging.key'),
     });
   });
-
-  test('is not set outside the profiles', () => {
-    expect(read({ file: common }).problems[0]).toContain('none was chosen');
-    const { settings } = read({ file: common, environment: { ADMIN_MIRROR_BASE_URL: 'https://first.example.com' } });
-    expect([settings?.profile, settings?.api.keyFile]).toEqual([undefined, undefined]);
-  });
 });
 
 describe('all servers of a config file', () => {
@@ -308,17 +260,6 @@ describe('all servers of a config file', () => {
       profile: 'shop-7',
       api: { baseUrl: 'https://shop-7.example.com' },
     });
-  });
-
-  test('include the server outside the profiles, if a command without a profile uses it', () => {
-    const withFirst = `api:\n  base_url: https://first.example.com\n${file}`;
-    const listed = (text: string) =>
-      read({ file: text })
-        .all()
-        .map(({ profile }) => profile);
-    expect(listed(withFirst)).toEqual([null, 'production', 'staging']);
-    expect(listed(`profile: staging\n${withFirst}`)).toEqual(['production', 'staging']);
-    expect(listed(file)).toEqual(['production', 'staging']);
   });
 
   test('fail one by one if one has a mistake, and all if two share a file', () => {

@@ -69,10 +69,6 @@ describe('precedence', () => {
     expect(none.origin('store.mirror')).toBe('default');
   });
 
-  test('an empty environment variable counts as not set', () => {
-    expect(read({ environment: { ADMIN_MIRROR_DB: ' ' }, file: sources.file }).shown('store.mirror')).toBe('file.db');
-  });
-
   test('a key file in the real environment wins over a key in .env', () => {
     const { settings, folder } = read({
       environment: { ADMIN_MIRROR_API_KEY_FILE: 'key.txt' },
@@ -120,11 +116,6 @@ describe('values', () => {
     });
     expect(settings?.api).toMatchObject({ requestsPerSecond: 0.5, insecureHttp: true });
     expect(settings?.bulk.concurrency).toBe(4);
-  });
-
-  test('the base address loses its last slashes', () => {
-    const { settings } = read({ environment: { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com/shop//' } });
-    expect(settings?.api.baseUrl).toBe('https://panel.example.com/shop');
   });
 
   test.each(['http://127.0.0.1:8080', 'http://localhost:1', 'http://[::1]:1', 'http://127.4.5.6'])(
@@ -204,13 +195,6 @@ describe('the settings of the worker', () => {
     expect(read({ environment: { ADMIN_MIRROR_ALERTS_WEBHOOK: address } }).settings?.alerts.webhook?.reveal()).toBe(
       address,
     );
-  });
-
-  test('split a command at its spaces, and accept a list for words with spaces', () => {
-    const command = (file: string) => read({ file: `alerts:\n  command: ${file}\n` }).settings?.alerts.command;
-    expect(command('page  --team $OPS')).toEqual(['page', '--team', '$OPS']);
-    expect(command('[/opt/my pager/page, night shift]')).toEqual(['/opt/my pager/page', 'night shift']);
-    expect(problemOf({ file: 'alerts:\n  command: []\n' })).toContain('a program with its arguments');
   });
 });
 
@@ -303,11 +287,6 @@ describe('mistakes', () => {
     expect(problemOf({ file })).toContain(words);
   });
 
-  test('a config file that is not YAML is refused with its line', () => {
-    const { problems } = read({ file: 'history:\n  keep: 5s\n bad: [1,\n' });
-    expect(problems[0]?.message).toMatch(/^config\/admin-mirror\.yaml:[34]: /);
-  });
-
   test('a config file set by a flag must exist, the default one need not', () => {
     expect(problemOf({ flags: [{ key: 'config', flag: '--config', value: 'none.yaml' }] })).toContain(
       'none.yaml cannot be read: it does not exist',
@@ -327,36 +306,12 @@ describe('mistakes', () => {
     expect(() => settingsFrom(reading)).toThrow(expect.objectContaining({ advice: expect.stringMatching(/2 more/) }));
   });
 
-  test('valid settings are still known next to wrong ones, and a refused address is not', () => {
-    const { settings, rest } = read({
-      environment: { ADMIN_MIRROR_HISTORY_KEEP: 'long', ADMIN_MIRROR_BASE_URL: 'http://panel.example.com' },
-      file: 'bulk:\n  concurrency: 3\n',
-    });
-    expect(settings).toBeUndefined();
-    expect(rest).toMatchObject({
-      history: { keepMs: 400 * 86_400_000 },
-      bulk: { concurrency: 3 },
-      api: { baseUrl: undefined },
-    });
-  });
-
   test('a variable that looks like a setting gets a warning with the nearest name', () => {
     const { warnings } = read({ environment: { ADMIN_MIRROR_BASEURL: 'https://x' }, dotenv: 'ADMIN_MIRROR_KEY=1\n' });
     expect(warnings).toEqual([
       expect.stringMatching(/^ADMIN_MIRROR_BASEURL \(environment\).*ADMIN_MIRROR_BASE_URL/),
       expect.stringMatching(/^ADMIN_MIRROR_KEY \(\.env\).*ADMIN_MIRROR_API_KEY/),
     ]);
-  });
-
-  test('a .env with a byte order mark is read from its first line', () => {
-    const { shown, warnings } = read({ dotenv: '\uFEFFADMIN_MIRROR_DB=first.db\n' });
-    expect(shown('store.mirror')).toBe('first.db');
-    expect(warnings).toEqual([]);
-  });
-
-  test('an empty config file, or one with all settings commented out, changes nothing', () => {
-    expect(read({ file: '' }).problems).toEqual([]);
-    expect(read({ file: 'history:\n  # keep: 5s\n' }).problems).toEqual([]);
   });
 });
 

@@ -15,6 +15,8 @@ const paths = [
   'backup',
   'publish',
   'doctor',
+  'bulk plan',
+  'bulk undo',
   'bulk run',
   'bulk reconcile',
 ] as const;

@@ -2,7 +2,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact.ts';
-import { messageOf, OperatorError, stackOf } from '../model/errors.ts';
+import { failureOf, messageOf, OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';
 import { commandName } from '../model/program.ts';
@@ -85,7 +85,8 @@ export function paint(context: CliContext, style: Style, text: string, stream = 
 export function printError(context: CliContext, error: unknown): void {
   const label = paint(context, 'red', 'error:', context.stderr);
   const print = (text: string) => context.stderr.write(context.redact(text));
-  context.send?.({ kind: 'problem', problem: context.redact(pasteable(context, messageOf(error))) });
+  const problem = context.redact(pasteable(context, messageOf(error)));
+  context.send?.({ kind: 'problem', problem, failure: failureOf(error) });
   if (error instanceof OperatorError) {
     print(`${label} ${pasteable(context, error.message)}\n`);
     if (error.advice !== undefined) print(`${pasteable(context, error.advice)}\n`);

@@ -12,7 +12,7 @@ import { type Clock, minuteMs } from '../model/time.ts';
 import type { ServerReading, Surroundings } from '../settings/settings.ts';
 import { ConsoleRuns } from '../worker/console-runs.ts';
 import { type GivenSettings, passedToChild, withoutSecrets } from '../settings/passed.ts';
-import { jobRunner } from '../worker/run-job.ts';
+import { type GivenData, jobRunner, type RunJob } from '../worker/run-job.ts';
 import { openServerStates, openWholeStatus, type ServerState } from '../worker/open-status.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
 import { openOidc } from './oidc.ts';
@@ -52,11 +52,14 @@ export async function openConsole(
   const serverName = [profile, api.baseUrl].filter((each) => each !== undefined).join(' · ');
   const { sessions } = people;
   const surroundings = { settings, log, clock, signal };
-  const planning = new Planning(surroundings);
+  const { folder, environment } = commands;
+  const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
+  const given = passedToChild(commands.settings);
+  const planning = new Planning({ run, given });
   const uploads = releases.add(await new Uploads(surroundings, planning).open());
   const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
-    consoleRuns: openConsoleRuns(surroundings, commands, releases),
+    consoleRuns: openConsoleRuns(surroundings, run, given, releases),
     status: () => openWholeStatus(settings, clock),
     servers: statesOf(servers, clock),
     settings,
@@ -95,15 +98,14 @@ function statesOf(servers: readonly ServerReading[], clock: Clock): ConsolePorts
 /** The release waits for the runs that have not ended. */
 function openConsoleRuns(
   { settings, clock, log, signal }: Surroundings,
-  commands: ConsoleOptions['commands'],
+  run: RunJob,
+  given: GivenData,
   releases: Releases,
 ): ConsoleRuns {
   // Below the runs on the stack, so that the store is closed after the last run is recorded.
   const opened = releases.add(new Releases());
   const openStore = () => openWorkerStore(settings, clock, opened);
-  const { folder, environment, settings: given } = commands;
-  const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
-  return releases.add(new ConsoleRuns({ given: passedToChild(given), run, openStore, clock, log, signal }));
+  return releases.add(new ConsoleRuns({ given, run, openStore, clock, log, signal }));
 }
 
 /** The link that creates the first admin, once. */

@@ -1,23 +1,26 @@
 /** Sheets that people hand in: kept in a private folder beside the journal until they are planned, or until somebody answers a question. */
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { readdir, rm, stat } from 'node:fs/promises';
-import { dirname, extname, join } from 'node:path';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Action } from '../bulk/action.ts';
 import type { DecimalMark } from '../bulk/sheet/amount.ts';
-import type { Batch } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError, makeFolder } from '../model/files.ts';
 import { hourMs } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import type { Planning, PlanQuestion, SheetJob } from './planning.ts';
+import type { Planning, PlanQuestion } from './planning.ts';
 
 /** What the person chose in the form of the sheet. */
-export interface SheetChoices extends Pick<SheetJob, 'sheet' | 'again' | 'allowForce'> {
-  readonly action: Action;
+export interface SheetChoices {
+  readonly action: string;
+  /** The sheet of an .xlsx file; null for the first visible one. */
+  readonly sheet: string | null;
+  /** Why it is sent a second time; null if it is not. */
+  readonly again: string | null;
+  readonly allowForce: boolean;
 }
 
 /** A sheet that waits for the answer to a question. */
@@ -37,7 +40,7 @@ const uploadLimits = {
   nameLength: 120,
 } as const;
 
-type Kept = KeptSheet & { readonly file: string; readonly at: number };
+type Kept = KeptSheet & { readonly at: number };
 
 export class Uploads {
   readonly #surroundings: Surroundings;
@@ -55,9 +58,8 @@ export class Uploads {
   async open(): Promise<this> {
     makeFolder(this.#folder);
     for (const name of await readdir(this.#folder)) {
-      const file = join(this.#folder, name);
-      const found = await stat(file).catch(() => null);
-      if (found !== null && found.mtimeMs < Date.now() - uploadLimits.keptMs) await rm(file, { force: true });
+      const found = await stat(join(this.#folder, name)).catch(() => null);
+      if (found !== null && found.mtimeMs < Date.now() - uploadLimits.keptMs) await this.#remove(name);
     }
     return this;
   }
@@ -66,38 +68,42 @@ export class Uploads {
     for (const { id } of this.#kept.values()) await this.#forget(id);
   }
 
-  /** Writes the bytes into a file, which the caller must remove. */
-  async #keep(bytes: AsyncIterable<Uint8Array>, name: string): Promise<{ readonly id: string; readonly file: string }> {
-    const ending = extname(name).toLowerCase();
-    const id = randomBytes(12).toString('hex');
-    const file = join(this.#folder, `${id}${/^\.[a-z]{1,8}$/.test(ending) ? ending : ''}`);
+  /** Writes the bytes into a file of that name in a folder of its own, which the caller must remove. */
+  async #keep(bytes: AsyncIterable<Uint8Array>, id: string, name: string): Promise<void> {
+    const folder = join(this.#folder, id);
     const { signal } = this.#surroundings;
     try {
-      await pipeline(Readable.from(bytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+      await mkdir(folder, { mode: 0o700 });
+      const file = createWriteStream(join(folder, name), { flags: 'wx', mode: 0o600 });
+      await pipeline(Readable.from(bytes), file, { signal });
     } catch (error) {
-      await rm(file, { force: true });
+      await this.#remove(id);
       throw explainFileError(error, 'keep the sheet in', this.#folder) ?? error;
     }
-    return { id, file };
   }
 
-  /** Plans the sheet. Returns the batch, or the kept sheet if amounts can be read in two ways. Throws a UsageError. */
+  async #remove(id: string): Promise<void> {
+    await rm(join(this.#folder, id), { recursive: true, force: true });
+  }
+
+  /** Plans the sheet. Returns the batch's name, or the kept sheet if amounts can be read in two ways. Throws a UsageError. */
   async take(
     bytes: AsyncIterable<Uint8Array>,
-    name: string,
+    chosenName: string,
     choices: SheetChoices,
     actor: Actor,
     signal: AbortSignal,
-  ): Promise<Batch | KeptSheet> {
-    const { id, file } = await this.#keep(bytes, name);
-    const sheet = { ...choices, id, file, name: name.slice(0, uploadLimits.nameLength) };
+  ): Promise<string | KeptSheet> {
+    const id = randomBytes(12).toString('hex');
+    const name = fileName(chosenName);
+    await this.#keep(bytes, id, name);
     let isKept = false;
     try {
-      const planned = await this.#plan(sheet, null, actor, signal);
-      isKept = 'question' in planned;
+      const planned = await this.#plan({ ...choices, id, name }, null, actor, signal);
+      isKept = typeof planned !== 'string';
       return planned;
     } finally {
-      if (!isKept) await rm(file, { force: true });
+      if (!isKept) await this.#remove(id);
     }
   }
 
@@ -108,42 +114,47 @@ export class Uploads {
   }
 
   /** Plans a kept sheet with that decimal mark; forgets it without a mark. Returns null if nothing was planned. */
-  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor, signal: AbortSignal): Promise<Batch | null> {
+  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor, signal: AbortSignal): Promise<string | null> {
     const found = this.#kept.get(id);
     if (found === undefined) return null;
     try {
       const planned = mark === null ? null : await this.#plan(found, mark, actor, signal);
-      return planned === null || 'question' in planned ? null : planned;
+      return typeof planned === 'string' ? planned : null;
     } finally {
       await this.#forget(id);
     }
   }
 
   async #forget(id: string): Promise<void> {
-    const found = this.#kept.get(id);
-    this.#kept.delete(id);
-    if (found !== undefined) await rm(found.file, { force: true });
+    if (this.#kept.delete(id)) await this.#remove(id);
   }
 
   async #plan(
-    sheet: SheetChoices & Pick<Kept, 'id' | 'file' | 'name'>,
+    sheet: SheetChoices & Pick<Kept, 'id' | 'name'>,
     mark: DecimalMark,
     actor: Actor,
     signal: AbortSignal,
-  ): Promise<Batch | KeptSheet> {
-    const { action, file, name, again, allowForce } = sheet;
-    const choices = { action: action.name, sheet: sheet.sheet, mark, again, allowForce };
-    const job = { kind: 'sheet', file, name, ...choices } as const;
-    const planned = await this.#planning.plan(job, actor, signal).catch((error: unknown) => {
-      // The person knows the sheet by its own name, not by that of our file.
-      if (!(error instanceof OperatorError) || !error.message.includes(file)) throw error;
-      throw new UsageError(error.message.replaceAll(file, name), { advice: error.advice, cause: error });
+  ): Promise<string | KeptSheet> {
+    const { id, name, action, again, allowForce } = sheet;
+    const folder = join(this.#folder, id);
+    const options = {
+      ...(sheet.sheet !== null && { sheet: sheet.sheet }),
+      ...(mark !== null && { decimal: mark }),
+      ...(again !== null && { again: true as const, reason: again }),
+      ...(allowForce && { 'allow-force': true as const }),
+    };
+    const call = { path: ['bulk', 'plan'], operands: [action, name], options };
+    const planned = await this.#planning.plan(call, actor, signal, folder).catch((error: unknown) => {
+      // The person knows the sheet by its own name, not by the path of our file.
+      const path = join(folder, name);
+      if (!(error instanceof OperatorError) || !error.message.includes(path)) throw error;
+      throw new UsageError(error.message.replaceAll(path, name), { advice: error.advice, cause: error });
     });
-    if (!('question' in planned)) return planned;
+    if ('batch' in planned) return planned.batch;
+    await this.#makeRoom();
     const { question } = planned;
     const kept = { ...sheet, question, account: actor.account ?? '', at: this.#surroundings.clock.now() };
-    await this.#makeRoom();
-    this.#kept.set(sheet.id, kept);
+    this.#kept.set(id, kept);
     return kept;
   }
 
@@ -154,4 +165,13 @@ export class Uploads {
     const dropped = oldestFirst.filter(({ at }, index) => at < keptSince || index < tooMany);
     for (const { id } of dropped) await this.#forget(id);
   }
+}
+
+/** A name that is no path. Its end, which says what kind of sheet it is, is kept. */
+function fileName(chosen: string): string {
+  const name = chosen
+    .replaceAll(/[/\\\0]/g, '_')
+    .slice(-uploadLimits.nameLength)
+    .toWellFormed();
+  return name === '.' || name === '..' ? '_' : name;
 }

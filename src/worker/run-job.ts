@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Actor } from '../model/actor.ts';
-import { messageOf, OperatorError } from '../model/errors.ts';
+import { type Failure, messageOf, OperatorError } from '../model/errors.ts';
 import type { CommandCall } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { childWord, commandFile } from '../model/program.ts';
@@ -38,8 +38,8 @@ export type ChildOutput =
 export type ChildNews =
   | ({ readonly kind: 'log' } & LogLine)
   | { readonly kind: 'report'; readonly report: unknown }
-  /** Why it failed, without advice, which is in its log. */
-  | { readonly kind: 'problem'; readonly problem: string };
+  /** Why it failed: the text without advice, which is in its log, and the error itself. */
+  | { readonly kind: 'problem'; readonly problem: string; readonly failure: Failure };
 
 export interface LogLine {
   readonly level: keyof Log;
@@ -147,7 +147,7 @@ interface JobPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
   readonly log: Log;
 }
 
-interface JobUse {
+interface JobUse extends Partial<Pick<ChildOptions, 'folder' | 'graceMs'>> {
   readonly given: GivenData;
   readonly actor: Actor;
   readonly run?: string;
@@ -161,37 +161,40 @@ interface JobUse {
   readonly onLine?: (line: LogLine) => void;
 }
 
-/** Runs a command in a child. Once the signal is aborted, it ends within ten seconds. */
-export type RunJob = (call: CommandCall, use: JobUse, signal: AbortSignal) => Promise<JobEnd>;
+/** Runs a command in a child. Once the signal is aborted, it ends within ten seconds. `failure` is the error that it ended with. */
+export type RunJob = (
+  call: CommandCall,
+  use: JobUse,
+  signal: AbortSignal,
+) => Promise<JobEnd & { readonly failure: Failure | null }>;
 
 export function jobRunner({ folder, environment, log }: JobPorts): RunJob {
-  return async (call, { given, actor, run = null, output = { kind: 'report' }, print, fields, onLine }, signal) => {
+  return async (call, use, signal) => {
+    const { given, actor, run = null, output = { kind: 'report' }, print, fields, onLine, ...child } = use;
     const isReport = output.kind === 'report';
-    const child = startChild({
-      folder,
-      environment,
-      streams: isReport ? reporting : print === undefined ? onTerminal : printing,
-      signal,
-    });
-    child.stdout?.on('data', (bytes: Buffer) => print?.stdout.write(bytes));
-    if (!isReport) child.stderr?.on('data', (bytes: Buffer) => print?.stderr.write(bytes));
-    let [report, problem]: [unknown, string | null] = [null, null];
-    child.on('message', (news: ChildNews) => {
+    const streams = isReport ? reporting : print === undefined ? onTerminal : printing;
+    const started = startChild({ folder, environment, streams, signal, ...child });
+    started.stdout?.on('data', (bytes: Buffer) => print?.stdout.write(bytes));
+    if (!isReport) started.stderr?.on('data', (bytes: Buffer) => print?.stderr.write(bytes));
+    let report: unknown = null;
+    let failed: { readonly problem: string; readonly failure: Failure } | undefined;
+    started.on('message', (news: ChildNews) => {
       if (news.kind === 'report') report = news.report;
-      else if (news.kind === 'problem') problem = news.problem;
+      else if (news.kind === 'problem') failed = news;
       else {
         onLine?.(news);
         log[news.level]({ ...fields, ...news.fields }, news.message);
       }
     });
     // Notes and warnings to people, and what Node itself says.
-    const lines = isReport && child.stderr !== null ? createInterface({ input: child.stderr }) : undefined;
+    const lines = isReport && started.stderr !== null ? createInterface({ input: started.stderr }) : undefined;
     lines?.on('line', (line) => {
       if (line.trim() !== '') log.warn(fields, line);
     });
     // If it has ended before it could take its job, its end says so.
-    child.send({ call, actor, run, given, output } satisfies ChildJob, () => {});
-    const [code, endedBy] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-    return { exitCode: code, report, problem: problem ?? (endedBy === null ? null : `it was ended by ${endedBy}`) };
+    started.send({ call, actor, run, given, output } satisfies ChildJob, () => {});
+    const [exitCode, endedBy] = (await once(started, 'close')) as [number | null, NodeJS.Signals | null];
+    const problem = failed?.problem ?? (endedBy === null ? null : `it was ended by ${endedBy}`);
+    return { exitCode, report, problem, failure: failed?.failure ?? null };
   };
 }

@@ -41,7 +41,7 @@ describe('a finance clerk', () => {
     { timeout: storyMs },
     async () => {
       const { sleep, open: goOn } = gate();
-      const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config, sleep });
+      const world = await startConsole({ sandbox: { users: 5, emails: 5, now: Date.now() }, config, sleep });
       const { url, sandbox, folder, people, browser } = world;
       const { control } = sandbox;
       const [a = 0, b = 0, c = 0, d = 0] = usersOf(world, 4);
@@ -212,7 +212,7 @@ describe('several people and tabs at once', () => {
     { timeout: storyMs },
     async () => {
       const { sleep, open: goOn } = gate();
-      const world = await startConsole({ sandbox: { users: 5, emails: 5 }, sleep });
+      const world = await startConsole({ sandbox: { users: 5, emails: 5, now: Date.now() }, sleep });
       const { url, sandbox, folder, browser } = world;
       const users = usersOf(world, 3);
       const carla = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
@@ -255,7 +255,7 @@ describe('several people and tabs at once', () => {
     { timeout: storyMs },
     async () => {
       const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n      approvers: 2\n';
-      const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
+      const world = await startConsole({ sandbox: { users: 5, emails: 5, now: Date.now() }, config });
       const { url, sandbox, folder, browser, people } = world;
       const users = usersOf(world, 3);
       const { page } = await open(url, { cookie: (await browser('carla', ['maker'])).cookie });
@@ -309,7 +309,7 @@ test(
   { timeout: storyMs },
   async () => {
     const { sandbox, folder, settings, browser } = await startConsole({
-      sandbox: { users: 5, emails: 5 },
+      sandbox: { users: 5, emails: 5, now: Date.now() },
       // The clock of the process.
       clock: systemClock,
     });
@@ -343,7 +343,7 @@ test(
 );
 
 test('a clerk without scripts can go from the sheet to the results', { timeout: storyMs }, async () => {
-  const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
+  const world = await startConsole({ sandbox: { users: 5, emails: 5, now: Date.now() }, config });
   const { url, sandbox, folder, people, browser } = world;
   const users = usersOf(world, 3);
   await hire(people, 'bea', 'approver');
@@ -380,7 +380,7 @@ test('a clerk without scripts can go from the sheet to the results', { timeout: 
 });
 
 test('on a phone the state of each batch, row and run is visible without scrolling the list', async () => {
-  const world = await startConsole({ sandbox: { users: 5, emails: 5 } });
+  const world = await startConsole({ sandbox: { users: 5, emails: 5, now: Date.now() } });
   const { cookie, upload } = await world.browser('carla', ['maker']);
   const planned = await upload(
     '/batches',

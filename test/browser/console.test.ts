@@ -138,11 +138,13 @@ describe('the pictures in the documents', () => {
     if (process.env['UPDATE_DOCS'] === '1') {
       const world = await pictured();
       const { url, browser, sandbox } = world;
+      // A sheet is planned by the clock of this machine, after which a session of the sandbox's time would be over.
+      const path = await pathIn(world);
       const { cookie } = await browser('anna', [...roles]);
       const { page } = await open(url, { cookie, colorScheme, timezoneId: 'UTC', locale: 'en-US' });
       await page.setViewportSize({ ...screens.laptop, height });
       await page.clock.setFixedTime(sandbox.control.clock().now);
-      await page.goto(await pathIn(world));
+      await page.goto(path);
       // Random values would change the picture each time.
       await page.evaluate(() => {
         const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -1,6 +1,6 @@
 // @module-tag full
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
@@ -15,8 +15,9 @@ import { csv, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
 import { operator, quickCost } from '../support/people.ts';
 import { Planning } from '../../src/web/planning.ts';
-import { silentLog } from '../../src/model/log.ts';
-import { join } from 'node:path';
+import type { RunJob } from '../../src/worker/run-job.ts';
+import { childWord } from '../../src/model/program.ts';
+import { once } from 'node:events';
 
 const password = 'correct horse battery staple';
 
@@ -30,7 +31,7 @@ interface Try {
 type Console = Awaited<ReturnType<typeof startConsole>>;
 
 async function office({ behaviour = {}, ...rest }: Try = {}) {
-  const opened = await startConsole({ sandbox: { users: 5, emails: 5, behaviour }, ...rest });
+  const opened = await startConsole({ sandbox: { users: 5, emails: 5, behaviour, now: Date.now() }, ...rest });
   const clerk = await opened.browser('carla', ['maker']);
   return { ...opened, clerk };
 }
@@ -323,7 +324,7 @@ function planners(): number[] {
   );
   return mine.filter((pid) => {
     try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('planning-child');
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').match(new RegExp(`${childWord}|bulk plan`)) !== null;
     } catch {
       return false;
     }
@@ -381,17 +382,16 @@ describe.skipIf(process.platform !== 'linux')('a sheet (Linux: /proc)', () => {
   });
 
   test('that takes longer than it may is refused, with what to do', async () => {
-    const { settings, clock, folder, sandbox } = await office();
-    const file = join(folder, 'hostile.csv');
-    writeFileSync(file, csv + `${newUser(sandbox, 10)},add,0.01,one of many\n`.repeat(100_000));
-    const planning = new Planning({ settings, clock, log: silentLog, signal: AbortSignal.any([]) }, 1);
-    const job = { kind: 'sheet', file, name: 'hostile.csv', action: 'balance', sheet: null, mark: null } as const;
-    const again = { again: { reason: null }, allowForce: false } as const;
-    await expect(planning.plan({ ...job, ...again }, operator, AbortSignal.any([]))).rejects.toMatchObject({
+    const run: RunJob = async (_, __, signal) => {
+      await once(signal, 'abort');
+      return { exitCode: null, report: null, problem: 'it was ended by SIGKILL', failure: null };
+    };
+    const planning = new Planning({ run, given: { plain: {} }, limitMs: 1 });
+    const call = { path: ['bulk', 'plan'], operands: ['balance', 'hostile.csv'], options: {} };
+    await expect(planning.plan(call, operator, AbortSignal.any([]))).rejects.toMatchObject({
       message: 'checking the sheet took 1ms, which is the limit',
       advice: 'Nothing was planned. Split the sheet into smaller files.',
     });
-    expect(planners()).toEqual([]);
   });
 
   test.each([
@@ -409,7 +409,7 @@ describe.skipIf(process.platform !== 'linux')('a sheet (Linux: /proc)', () => {
     while (planners().length > 0 || uploadsIn(world).length > 0) await setTimeout(5);
     await world.restart();
     expect(await read(await world.clerk.get('/batches'))).toContain('There are no batches yet.');
-    expect(told).toMatch(/^$|ended before it was done \(SIGKILL\)|stopping|SIGTERM/);
+    expect(told).toMatch(/^$|ended before it was done \(it was ended by SIGKILL\)|stopping|SIGTERM/);
   });
 });
 

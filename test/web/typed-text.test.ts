@@ -103,7 +103,10 @@ test.each(worlds)(
   'every text field of every form takes words that look like options as text (%j)',
   { timeout: longMs },
   async (config, expected) => {
-    const world = await startConsole({ sandbox: { users: 5, emails: 5 }, ...(config !== '' && { config }) });
+    const world = await startConsole({
+      sandbox: { users: 5, emails: 5, now: Date.now() },
+      ...(config !== '' && { config }),
+    });
     const { url, asked } = await trap();
     const maker = await world.browser('mia', ['maker']);
     const all = await world.browser('zoe', roles);

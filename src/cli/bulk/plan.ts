@@ -52,7 +52,10 @@ export function definePlanning(bulk: Command, context: CliContext): void {
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action((action: string, file: string, flags: PlanFlags & ReviewFlags) =>
-      planAndShow(context, flags, async (ports) => planRows(ports, await readFile(context, action, file, flags))),
+      planAndShow(context, flags, async (ports) => {
+        const wanted = await readFile(context, action, file, flags);
+        return isForParent(context, wanted) ? null : planRows(ports, wanted);
+      }),
     );
   addReviewFlags(addAgainFlags(addPlanFlags(plan)));
   const undo = bulk
@@ -68,12 +71,25 @@ export function definePlanning(bulk: Command, context: CliContext): void {
 async function planAndShow(
   context: CliContext,
   flags: ReviewFlags,
-  plan: (ports: BulkPorts) => Promise<PlannedBatch>,
+  plan: (ports: BulkPorts) => Promise<PlannedBatch | null>,
 ): Promise<void> {
   // Reject a wrong file name before anything is planned.
   const sheet = reviewFile(context, flags);
   const ports = await openBulk(context);
-  await showPlan(context, ports, await plan(ports), sheet);
+  const planned = await plan(ports);
+  if (planned === null) return;
+  // Whoever started this process reads the plan in the journal.
+  if (context.send !== undefined) printJson(context, { batch: planned.batch.batch });
+  else await showPlan(context, ports, planned, sheet);
+}
+
+/** Whether the console must ask how amounts are meant, which is then the report. */
+function isForParent(context: CliContext, { rows: { question } }: Plannable): boolean {
+  if (context.send === undefined || question === undefined) return false;
+  const { row, text, count } = question;
+  const readings = question.readings.map(({ mark, amount }) => ({ mark, amount: moneyText(amount) }));
+  printJson(context, { question: { row, text, count, readings } });
+  return true;
 }
 
 interface PlannedBatch {

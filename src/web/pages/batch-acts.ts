@@ -280,7 +280,8 @@ export function discard(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
   return afterwards(visit, ports, async ({ batch }) => {
-    const planned = await ports.planning.plan({ kind: 'undo', batch }, actor, visit.signal);
+    const call = { path: ['bulk', 'undo'], operands: [batch], options: {} };
+    const planned = await ports.planning.plan(call, actor, visit.signal);
     return 'batch' in planned ? planned.batch : undefined;
   });
 }

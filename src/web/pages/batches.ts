@@ -27,7 +27,6 @@ import {
   tableTag,
   timeTag,
 } from '../html.ts';
-import { planLimits } from '../planning.ts';
 import type { KeptSheet, SheetChoices } from '../uploads.ts';
 import {
   actorOf,
@@ -169,7 +168,8 @@ export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' 
 
 /** The form for a new sheet. The file comes last, because the server must read the other fields before it. */
 function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
-  const mostRows = Math.min(planLimits.rows, settings.bulk.maxRows ?? planLimits.rows);
+  const { maxRows } = settings.bulk;
+  const rows = maxRows === undefined ? '' : ` and ${grouped(maxRows)} rows`;
   return html`<h2>A new batch</h2>
     <p>
       Choose what to do, fill in the template, and drop the sheet here. Nothing is sent before you have seen the plan.
@@ -198,7 +198,7 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
       </details>
       <p>
         <label
-          >Sheet: .csv, .tsv, .xlsx or .jsonl, at most 50 MB and ${grouped(mostRows)} rows
+          >Sheet: .csv, .tsv, .xlsx or .jsonl, at most 50 MB${rows}
           <input type="file" name="file" required accept=".csv,.tsv,.xlsx,.jsonl"
         /></label>
       </p>
@@ -230,7 +230,7 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
   for await (const upload of visit.uploads()) {
     if (upload.field !== 'file' || upload.name === '') continue;
     const planned = await ports.uploads.take(upload.bytes, upload.name, choicesOf(upload), actor, visit.signal);
-    return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
+    return redirect(link(typeof planned === 'string' ? `/batches/${planned}` : `/batches/uploads/${planned.id}`));
   }
   throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });
 }
@@ -239,9 +239,9 @@ function choicesOf({ fields }: Upload): SheetChoices {
   const again = fields['again']?.trim() ?? '';
   const sheet = fields['sheet']?.trim() ?? '';
   return {
-    action: actionOf(fields['action'] ?? ''),
+    action: actionOf(fields['action'] ?? '').name,
     sheet: sheet === '' ? null : sheet,
-    again: { reason: again === '' ? null : again },
+    again: again === '' ? null : again,
     allowForce: fields['force'] === 'yes',
   };
 }
@@ -269,7 +269,7 @@ export async function decideMark(visit: Visit, ports: ConsolePorts): Promise<Rep
   const kept = keptOf(visit, ports);
   const mark = kept.question.readings.find((each) => each.mark === visit.form.get('mark'))?.mark ?? null;
   const batch = await ports.uploads.decide(kept, mark, actorOf(visit, ports), visit.signal);
-  if (batch !== null) return redirect(visit.link(`/batches/${batch.batch}`));
+  if (batch !== null) return redirect(visit.link(`/batches/${batch}`));
   throw new UsageError('the amounts of the sheet cannot be read; nothing was planned', {
     advice: 'Write them as plain numbers, such as 1234.56, and send the sheet again.',
   });

@@ -53,7 +53,7 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const settings = context.settings();
   const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);
   const watch = openShareWatch(context, 'backing up');
-  const mirror = mirrorToCopy(settings.store.mirror, systemClock);
+  const mirror = mirrorToCopy(settings.store.mirror);
   const file = journalToCopy(settings.store.journal);
   const { shared } = settings.store;
   // A journal in a shared store is not a file, so there is nothing to copy.

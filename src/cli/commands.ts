@@ -59,7 +59,7 @@ export const commands: readonly CommandRow[] = [
     ['reports', 'list the saved reports, or explain one', () => import('./reports.ts'), 'first'],
     ['changes', 'show who changed what between two times, field by field', () => import('./changes.ts'), 'first'],
     ['schema', 'show what every table and column means', () => import('./schema.ts')],
-    ['snapshot', 'copy the mirror as it is now, with --anonymise to share it', () => import('./snapshot.ts')],
+    ['snapshot', 'copy the mirror as it is now', () => import('./snapshot.ts')],
   ]),
   ...inGroup(groups.server, [
     ['users', 'every operation on users, on the server itself', () => import('./resources.ts'), 'first'],

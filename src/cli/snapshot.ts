@@ -11,10 +11,6 @@ import { makeSnapshot, mirrorToCopy } from '../data/copy-source.ts';
 import { systemClock } from '../model/time.ts';
 import { hashOfFile, manifestBeside, manifestHead, writeManifest } from '../store/files/manifest.ts';
 
-interface Flags {
-  readonly anonymise?: true;
-}
-
 export function define(program: Command, context: CliContext): void {
   program
     .command('snapshot')
@@ -23,38 +19,28 @@ export function define(program: Command, context: CliContext): void {
         'file like any other, and replaces only an earlier copy.',
     )
     .argument('<file>', 'the copy')
-    .option(
-      '--anonymise',
-      'keep only ids, amounts, dates, states and what is sold, and set everything else to null, to share the copy',
-    )
     .addHelpText(
       'after',
       `
-An anonymised copy has no names, addresses, messages or fields that the API's reference does not name. The ids stay, so
-tables can still be joined.
-
 Examples:
   admin-mirror snapshot copy.db
-  admin-mirror snapshot for-the-agency.db --anonymise
   admin-mirror status --db copy.db`,
     )
-    .action((file: string, flags: Flags) => run(context, file, flags));
+    .action((file: string) => run(context, file));
 }
 
-async function run(context: CliContext, file: string, flags: Flags): Promise<void> {
+async function run(context: CliContext, file: string): Promise<void> {
   const settings = context.settings();
   const path = pathOfFile(context, file);
   refuseOwnFiles(context, path);
-  const anonymised = flags.anonymise === true;
-  const mirror = mirrorToCopy(settings.store.mirror, systemClock);
+  const mirror = mirrorToCopy(settings.store.mirror);
   const watch = openShareWatch(context, 'copying');
   const copyRun = { signal: context.signal, progress: watch.progress };
-  const making = makeSnapshot(mirror, path, anonymised, copyRun);
+  const making = makeSnapshot(mirror, path, copyRun);
   const contents = await making.finally(watch.close);
   const { bytes, ...about } = contents;
   const manifest = {
     ...manifestHead('admin-mirror snapshot', systemClock),
-    anonymised,
     complete: contents.fresh_as_of !== null,
     ...about,
     journal_head: await journalHead(context),
@@ -62,8 +48,8 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   };
   await writeManifest(manifestBeside(path), manifest, context.signal);
   const rows = Object.entries(contents.resources).map(([name, each]) => `${grouped(each.rows)} ${name}`);
-  printResult(context, { file: path, anonymised, ...contents }, [
-    `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}${anonymised ? ', anonymised' : ''}`,
+  printResult(context, { file: path, ...contents }, [
+    `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}`,
     `fresh as of ${contents.fresh_as_of ?? 'no time: a resource is not complete yet'}`,
   ]);
 }

@@ -3,12 +3,11 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { closeSync, openSync, readSync, rmSync, statSync, chmodSync, existsSync, writeSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { writeAnonymousCopy } from './anonymous-copy.ts';
 import { journalKind } from '../journal/schema.ts';
 import { FileError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { type Clock, earliest, type Timestamp } from '../model/time.ts';
+import { earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';
 import { ownerAlone, placeDurableFile, requireSpace, statOf } from '../store/files/durable-file.ts';
 import { mirrorKind, readMirror } from '../store/open.ts';
@@ -103,15 +102,8 @@ function unsound(kind: FileKind, finding: string): FileError {
   });
 }
 
-export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
-  return {
-    ...toCopy(mirrorKind, file),
-    copyAnonymous: async (target, run) => {
-      await writeAnonymousCopy(file, target, clock, run);
-      checkCopy(mirrorKind, target, 'rows');
-    },
-    contents,
-  };
+export function mirrorToCopy(file: string): MirrorCopySource {
+  return { ...toCopy(mirrorKind, file), contents };
 }
 
 export function journalToCopy(file: string): CopySource {
@@ -131,8 +123,6 @@ export interface CopySource {
 }
 
 interface MirrorCopySource extends CopySource {
-  /** Makes a copy without personal data, and always checks its rows. Throws a FileError. */
-  readonly copyAnonymous: (target: string, run: CopyRun) => Promise<void>;
   readonly contents: (copy: string) => CopyContents;
 }
 
@@ -203,12 +193,11 @@ function contents(copy: string): CopyContents {
 }
 
 /** Writes a snapshot, which may replace an earlier one, and returns its contents. Throws a UsageError or a FileError. */
-export async function makeSnapshot(mirror: MirrorCopySource, path: string, isAnonymous: boolean, run: CopyRun) {
+export async function makeSnapshot(mirror: MirrorCopySource, path: string, run: CopyRun) {
   const target = await targetOf(mirror, path);
   requireSpace('make a snapshot', dirname(target), mirror.size() ?? 0);
   const make = async (temporary: string) => {
-    if (isAnonymous) await mirror.copyAnonymous(temporary, run);
-    else await mirror.copy(temporary, run, 'opened');
+    await mirror.copy(temporary, run, 'opened');
     return mirror.contents(temporary);
   };
   return placeDurableFile(target, make, run.signal);

@@ -9,7 +9,7 @@ import { extrasOf } from './changes.ts';
 export type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
 
 interface Form {
-  /** Allowed characters, in the syntax that GLOB and regular expressions share. */
+  /** Allowed characters, as in a regular expression. */
   readonly characters: string;
   readonly minLength?: number;
   readonly maxLength?: number;
@@ -32,18 +32,6 @@ const patterns = new Map(
     return [shape, new RegExp(`^(?:${parts.join('|')})$`)];
   }),
 );
-
-/** Returns the SQL that tells whether the text has the shape. */
-export function shapeSql(shape: Shape, value: string): string {
-  if (shape === 'label') return 'true';
-  const formSql = ({ characters, minLength, maxLength }: Form): string =>
-    [
-      ...(minLength === undefined ? [] : [`length(${value}) >= ${minLength}`]),
-      ...(maxLength === undefined ? [] : [`length(${value}) <= ${maxLength}`]),
-      `${value} NOT GLOB '*[^${characters}]*'`,
-    ].join(' AND ');
-  return `(${forms[shape].map(formSql).join(' OR ')})`;
-}
 
 /** The fields that are about nobody, by the shape of their values. */
 const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {

@@ -100,7 +100,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
     exclusive: [['output', 'chart']],
   },
   verify: { command: ['verify'], options: { resources, deep: onOff }, operand: 'resources' },
-  snapshot: { command: ['snapshot'], options: { file, anonymise: onOff }, operand: 'file', needs: [['file']] },
+  snapshot: { command: ['snapshot'], options: { file }, operand: 'file', needs: [['file']] },
   backup: {
     command: ['backup'],
     options: { folder: textReader('the path of a folder', someText), keep: count },

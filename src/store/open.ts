@@ -16,9 +16,6 @@ export const mirrorKind: FileKind = {
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
 };
 
-/** Marks an anonymised copy in `mirror_capabilities`. Records of a server must not be mixed into such a copy. */
-export const anonymousMark = 'anonymised';
-
 const pragmas = [
   // Under WAL, NORMAL keeps the file consistent through a power loss. The last commits may be gone; the next run then reads those
   // windows again, because their state is gone with them.
@@ -33,15 +30,8 @@ const pragmas = [
 /** Opens the file for writing, or makes it. The caller closes it. @param isNumbering the caller's statements set every `_seq` themselves */
 export function openMirrorFile(file: string, isNumbering = false): Database {
   const database = openForWriting(mirrorKind, file, pragmas);
-  const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
-  if (mark.get(anonymousMark) === undefined) {
-    if (!isNumbering) numberInserts(database);
-    return database;
-  }
-  database.close();
-  throw new FileError(`${file} is an anonymised copy; nothing is written to it`, {
-    advice: `Name the mirror itself with ${mirrorKind.places}.`,
-  });
+  if (!isNumbering) numberInserts(database);
+  return database;
 }
 
 /** Opens an existing mirror for reading only. Throws a FileError if there is none. The caller closes it. */

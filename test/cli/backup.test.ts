@@ -189,7 +189,7 @@ describe('backup', () => {
     });
     const clock = { now: () => sandboxNow };
     const ports = {
-      mirror: watched(mirrorToCopy(join(folder, 'data/mirror.db'), clock)),
+      mirror: watched(mirrorToCopy(join(folder, 'data/mirror.db'))),
       journal: watched(journalToCopy(join(folder, 'data/journal.db'))),
       clock,
     };

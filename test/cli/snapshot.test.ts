@@ -24,7 +24,6 @@ describe('snapshot', () => {
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual({
       file: join(folder, 'copy.db'),
-      anonymised: false,
       bytes: statSync(join(folder, 'copy.db')).size,
       fresh_as_of: null,
       resources: {

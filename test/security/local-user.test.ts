@@ -234,7 +234,6 @@ describe('an output file', () => {
         ['bulk', 'results', 'last', '-o', 'out/results'],
         ['bulk', 'template', 'balance', '-o', 'out/template.csv'],
         ['snapshot', 'out/copy.db'],
-        ['snapshot', 'out/others.db', '--anonymise'],
         ['backup', 'out/backups'],
       ];
       for (const argv of written) expect((await invoke(argv, { folder, environment })).code).toBe(0);

@@ -58,7 +58,7 @@ describe('a job', () => {
       `run: report, report: top-balances, params: {from: 2026-10-01, top: 5}, output: top.csv`,
       'export report:top-balances --param from=2026-10-01 --param top=5 --output top.csv',
     ],
-    ['run: snapshot, file: copy.db, anonymise: true', 'snapshot copy.db --anonymise'],
+    ['run: snapshot, file: copy.db', 'snapshot copy.db'],
     ['run: backup, folder: /backups, keep: 7', 'backup /backups --keep 7'],
   ])('%s becomes the command of its kind', (options, command) => {
     const { jobs, problems } = read(`jobs:\n  - {name: a, cron: "0 3 * * *", ${options}}\n`);

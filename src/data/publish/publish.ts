@@ -1,11 +1,11 @@
 /** Publishes one state of the mirror to PostgreSQL. Section "Publishing" of docs/architecture.md. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
-import { FileError, UsageError } from '../../model/errors.ts';
+import { UsageError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/cursor.ts';
-import { anonymousMark, mirrorKind, openMirrorForReading } from '../../store/open.ts';
+import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import { publishBookkeeping } from './restore.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
@@ -55,12 +55,9 @@ function openState(file: string): Mirror {
   const mirror = openMirrorForReading(file);
   try {
     mirror.exec('BEGIN');
-    const mark = mirror.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
-    // The transaction's state is that of this first read.
-    if (mark.get(anonymousMark) === undefined) return mirror;
-    throw new FileError(`${file} is an anonymised copy, which is not published`, {
-      advice: 'Name the mirror with --db.',
-    });
+    // The transaction's state is that of its first read.
+    mirror.prepare('SELECT 1 FROM mirror_cursor').get();
+    return mirror;
   } catch (error) {
     mirror.close();
     throw error;

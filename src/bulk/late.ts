@@ -3,12 +3,20 @@
  * whose write may show late. A sync may show it, too. Section "Settling" of docs/architecture.md.
  */
 import { notMadeStates, unsentState } from '../journal/claim-view.ts';
-import type { Batch, Intent, IntentFields, IntentState, Journal, RowPlace } from '../journal/port.ts';
+import type { Batch, Intent, IntentFields, Journal, RowPlace } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError } from '../model/errors.ts';
-import type { Judgement } from './action.ts';
+import type { Judgement, Target } from './action.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
-import { checkStep, laterVerdictOf, openStates, type Verdict, type WatchedState, watchedStates } from './intent.ts';
+import {
+  checkStep,
+  isOpen,
+  laterVerdictOf,
+  openStates,
+  type Verdict,
+  type WatchedState,
+  watchedStates,
+} from './intent.ts';
 import { type RowEnd, type Sending, targetOf } from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
 import {
@@ -102,8 +110,7 @@ export async function recordLateApplied(
     return (await isRecorded()) ? { state: 'applied', twice: null } : null;
   }
   const also = `row ${undoOfRow} of batch ${undoOf} was taken back by row ${other.row} of batch ${other.batch}, too`;
-  const target = targetOf(intent);
-  const reversal = reversalOf({ ...target, parameters: target.parameters as BalanceParameters }, 1, 'made twice');
+  const reversal = reversalOf(targetOf(intent) as Target<BalanceParameters>, 1, 'made twice');
   const twice: OverApplied = {
     kind: 'over_applied',
     evidence: 'token',
@@ -134,78 +141,51 @@ function notRecordableError({ batch, row }: Intent): OperatorError {
   );
 }
 
-/** Settles every open row of the batch, one after the other. Returns the first error, or null. */
-export async function settleOpen(sending: Sending): Promise<OperatorError | null> {
-  // No row is `sending`: `takeUp` has made those that a process left so `unknown`.
-  return forEachRow(sending, rowsIn(sending, openStates), (intent) => settleRow(sending, intent));
-}
-
-function rowsIn({ journal, batch }: Sending, states: readonly IntentState[]): AsyncIterable<Intent> {
-  return journal.intents(batch.batch, states);
-}
-
-/** Looks again at the rows that count as not made: their writes may have been made since. Returns the first error, or null. */
-export async function reviewNotMade(sending: Sending): Promise<OperatorError | null> {
-  return forEachRow(sending, rowsIn(sending, notMadeStates), (intent) =>
-    reviewRow(sending, intent, intent.state as WatchedState),
-  );
-}
-
-/** Looks again at the rows that were sent more than once: each of their requests may have been made. Returns the first error, or null. */
-export async function reviewResent(sending: Sending): Promise<OperatorError | null> {
-  return reviewUndecided(sending, sending.journal.resentRows(sending.batch.batch));
-}
-
-function reviewUndecided(sending: Sending, rows: AsyncIterable<Intent>): Promise<OperatorError | null> {
-  return forEachRow(sending, rows, (intent) =>
-    // A person has already decided about a row that was made too often.
-    intent.discrepancy === 'over_applied'
-      ? Promise.resolve({ state: intent.state, stop: null })
-      : reviewRow(sending, intent, intent.state as WatchedState),
-  );
-}
-
 /**
- * Settles every open row, then looks again at those that count as not made or were sent more than once. It looks at them even if an open row was made twice:
- * a row must not be reported as not applied while its write shows on the server. Returns the first error, or null.
+ * Settles every open row, then looks again at those that count as not made or were sent more than once. It looks at them even if an
+ * open row was made twice: a row must not be reported as not applied while its write shows on the server. This and the next two
+ * return the first error, or null.
  */
-export async function settleAll(sending: Sending): Promise<OperatorError | null> {
-  const open = await settleOpen(sending);
-  if (stopsLooking(open)) return open;
-  const late = await reviewNotMade(sending);
-  if (stopsLooking(late)) return open ?? late;
-  const resent = await reviewResent(sending);
-  return open ?? late ?? resent;
+export function settleAll(sending: Sending): Promise<OperatorError | null> {
+  const { journal, batch } = sending;
+  const { batch: name } = batch;
+  // No row is `sending`: `takeUp` has made those that a process left so `unknown`.
+  const rounds = [journal.intents(name, openStates), journal.intents(name, notMadeStates), journal.resentRows(name)];
+  return lookAtAll(sending, rounds);
 }
 
-/** An unknown outcome of one row is no reason to leave out the others. A server that cannot be reached is. */
-function stopsLooking(stop: OperatorError | null): boolean {
-  return stop !== null && !(stop instanceof OutcomeUnknownError);
+/** Looks again at the rows that were sent more than once: each of their requests may have been made. */
+export function reviewResent(sending: Sending): Promise<OperatorError | null> {
+  return lookAtAll(sending, [sending.journal.resentRows(sending.batch.batch)]);
 }
 
-/** Looks for every row of the batch on the server, and sends nothing. Returns the first error, or null. */
-export async function reconcileRows(sending: Sending): Promise<OperatorError | null> {
-  const open = await settleOpen(sending);
-  if (stopsLooking(open)) return open;
-  const stop = await reviewUndecided(sending, rowsIn(sending, watchedStates));
-  return open ?? stop;
+/** Looks for every row of the batch on the server, and sends nothing. */
+export function reconcileRows(sending: Sending): Promise<OperatorError | null> {
+  const { journal, batch } = sending;
+  return lookAtAll(sending, [journal.intents(batch.batch, openStates), journal.intents(batch.batch, watchedStates)]);
 }
 
-async function forEachRow(
-  { signal, progress }: Sending,
-  rows: AsyncIterable<Intent>,
-  look: (intent: Intent) => Promise<RowEnd>,
-): Promise<OperatorError | null> {
+async function lookAtAll(sending: Sending, rounds: readonly AsyncIterable<Intent>[]): Promise<OperatorError | null> {
   let first: OperatorError | null = null;
-  for await (const intent of rows) {
-    if (signal.aborted) return first;
-    // One after the other, to spare the server.
-    const { state, stop } = await look(intent);
-    if (state !== intent.state) progress({ kind: 'row', row: intent.row, state });
-    first ??= stop;
-    if (stopsLooking(stop)) return first;
+  for (const rows of rounds) {
+    for await (const intent of rows) {
+      if (sending.signal.aborted) return first;
+      // One after the other, to spare the server.
+      const { state, stop } = await lookAgain(sending, intent);
+      if (state !== intent.state) sending.progress({ kind: 'row', row: intent.row, state });
+      first ??= stop;
+      // An unknown outcome of one row is no reason to leave out the others. A server that cannot be reached is.
+      if (stop !== null && !(stop instanceof OutcomeUnknownError)) return first;
+    }
   }
   return first;
+}
+
+async function lookAgain(sending: Sending, intent: Intent): Promise<RowEnd> {
+  if (isOpen(intent.state)) return settleRow(sending, intent);
+  // A person has already decided about a row that was made too often.
+  if (intent.discrepancy === 'over_applied') return { state: intent.state, stop: null };
+  return reviewRow(sending, intent, intent.state as WatchedState);
 }
 
 /** A row whose outcome turned out to be different. */
@@ -221,41 +201,32 @@ interface LatePorts extends Pick<Sending, 'journal' | 'clock'> {
 
 /** Records every such row of the journal that the mirror shows. Skips a batch that another process has locked. */
 export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
+  const { journal } = ports;
   const late: LateRow[] = [];
-  for (const batch of await ports.journal.batchesNotMade()) {
-    if (batch.action === balance.name) late.push(...(await lateIn(ports, batch)));
+  for (const batch of await journal.batchesNotMade()) {
+    if (batch.action !== balance.name) continue;
+    await tryWithLock(journal, batch.batch, async () => {
+      for await (const intent of journal.intents(batch.batch, notMadeStates)) {
+        const state = await recordIfShown(ports, batch, intent);
+        if (state !== undefined) late.push({ batch: batch.batch, row: intent.row, state });
+      }
+    });
   }
   return late;
 }
 
-async function lateIn(ports: LatePorts, batch: Batch): Promise<LateRow[]> {
-  const { journal } = ports;
-  const { batch: name } = batch;
-  const found = await tryWithLock(journal, name, async () => {
-    const late: LateRow[] = [];
-    for await (const intent of journal.intents(name, notMadeStates)) {
-      const each = await lateRow(ports, batch, intent);
-      if (each !== undefined) late.push(each);
-    }
-    return late;
-  });
-  return found ?? [];
-}
-
-async function lateRow(
+async function recordIfShown(
   { directory, ...ports }: LatePorts,
   ofBatch: Pick<Batch, 'undoOf'>,
   intent: Intent,
-): Promise<LateRow | undefined> {
-  const { batch, row, user } = intent;
+): Promise<LateRow['state'] | undefined> {
+  const { user, state, evidence, answerKind } = intent;
   const transactions = user === null ? undefined : directory.transactions(user);
   if (transactions === undefined) return undefined;
-  const target = targetOf(intent);
-  const parameters = target.parameters as BalanceParameters;
-  const seen = observationOf({ id: user, balance_transactions: transactions }, parameters, target.token);
-  const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
-  const verdict = laterVerdictOf(judgement, intent.state as WatchedState, intent.evidence);
+  const target = targetOf(intent) as Target<BalanceParameters>;
+  const seen = observationOf({ id: user, balance_transactions: transactions }, target.parameters, target.token);
+  const judgement = balance.judge(target, seen, seen, answerKind);
+  const verdict = laterVerdictOf(judgement, state as WatchedState, evidence);
   if (verdict === null) return undefined;
-  const recorded = await recordLateVerdict(ports, ofBatch, intent, judgement, verdict, 'found by a sync: ');
-  return recorded === null ? undefined : { batch, row, state: recorded.state };
+  return (await recordLateVerdict(ports, ofBatch, intent, judgement, verdict, 'found by a sync: '))?.state;
 }

@@ -4,7 +4,7 @@ import { UsageError } from '../model/errors.ts';
 import { actionOfBatch } from './actions.ts';
 import { requiredReason } from './approval.ts';
 import { checkStep, isOpen } from './intent.ts';
-import { isUnfinished, underLock } from './settle.ts';
+import { underLock, updateBatchState } from './settle.ts';
 
 interface Resolution {
   readonly row: number;
@@ -44,7 +44,7 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
     const to = resend ? 'planned' : outcome;
     await recordDecision(journal, intent, to, reason);
     if (to !== 'planned') await journal.takeUp(batch);
-    await journal.setBatchState(batch, (await isUnfinished(journal, batch)) ? 'stopped' : 'done');
+    await updateBatchState(journal, batch);
     return to;
   });
 }

@@ -2,7 +2,7 @@
  * Sends a batch: settles what is open, sends one row alone, then the others. Stops as soon as sending more would be pointless or
  * unsafe, and can always be resumed. Section "Writing" of docs/architecture.md.
  */
-import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
+import type { Batch, Intent, IntentState } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
 import {
   afterPart,
@@ -34,7 +34,7 @@ import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
 import { reconcileRows, reviewResent, settleAll } from './late.ts';
-import { isUnfinished } from './settle.ts';
+import { underLock, updateBatchState } from './settle.ts';
 
 /** How the sending of a batch ended. */
 export interface SendingEnd {
@@ -69,7 +69,8 @@ export async function sendBatch(
   const sending = { ...ports, sends: (): void => void (isSent = true), batch, action, options };
   let stop: OperatorError | null;
   try {
-    stop = await withLock(journal, batch, () => (consent === null ? reconcileAll(sending) : sendAll(sending, consent)));
+    const work = () => (consent === null ? reconcileAll(sending) : sendAll(sending, consent));
+    stop = await underLock(journal, batch.batch, work);
   } catch (error) {
     // Whatever fails now, money may have moved: the command must not end as if nothing had been sent.
     if (!isSent || !(error instanceof OperatorError)) throw error;
@@ -87,18 +88,24 @@ export async function sendBatch(
 /** Returns why it ended early, or null. */
 async function sendAll(sending: Sending, consent: Consent): Promise<OperatorError | null> {
   const { journal, batch } = sending;
-  const early = consent.approved === null ? await settleBefore(sending) : null;
-  if (early !== null) return recordEnd(sending, early);
+  const isResumed = consent.approved === null;
+  if (isResumed) {
+    await journal.takeUp(batch.batch);
+    const stop = await settleAll(sending);
+    // Rows that waited for the settled ones may be sent now.
+    await journal.takeUp(batch.batch);
+    if (stop !== null) return recordEnd(sending, stop);
+  }
   try {
     await checkJournal(sending);
     await claimRows(journal, batch.batch, consent, earlierClock(sending));
   } catch (error) {
-    if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
+    if (!isResumed || !(error instanceof OperatorError)) throw error;
     return recordEnd(sending, error);
   }
   const claimed = (await journal.batch(batch.batch)) ?? batch;
   // A reason that came with the plan rests on what this journal knows. Only a person who resumes has been told of unknown tokens.
-  const acceptUnknownMarks = consent.approved === null && consent.again.reason !== null;
+  const acceptUnknownMarks = isResumed && consent.again.reason !== null;
   return recordEnd(sending, await new Run({ ...sending, batch: claimed, acceptUnknownMarks }).all());
 }
 
@@ -108,8 +115,18 @@ async function reconcileAll(sending: Sending): Promise<OperatorError | null> {
   if (batch.state !== 'planned') await journal.takeUp(batch.batch);
   const stop = await reconcileRows(sending);
   if (stop === null && !signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
-  // A batch without consent stays planned: it must be applied, not resumed.
-  return batch.state === 'planned' && (await isUnfinished(journal, batch.batch)) ? stop : recordEnd(sending, stop);
+  return recordEnd(sending, stop);
+}
+
+/** Records whether the batch is done. A journal that cannot be written must not hide what was sent. */
+async function recordEnd({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
+  try {
+    await updateBatchState(journal, batch.batch);
+    return stop;
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    return stop ?? journalFailed(error, true, batch);
+  }
 }
 
 interface SendableChecks {
@@ -128,7 +145,8 @@ export async function checkSendable(
   { file, again }: SendableChecks,
 ): Promise<void> {
   const { journal, client, rules, signal } = ports;
-  await checkFree(journal, batch);
+  // Throws if another process has the lock, and says who. It is not kept while somebody is asked.
+  if ((await journal.lockOwner(batch.batch)) !== undefined) await underLock(journal, batch.batch, async () => {});
   if (batch.state !== 'planned') {
     const isEnded = batch.appliedAt === null && (await journal.wasDiscarded(batch.batch));
     throw isEnded ? new NotSentError(`batch ${batch.batch} was discarded`) : alreadyApproved(batch);
@@ -139,46 +157,6 @@ export async function checkSendable(
   await checkServer(batch, client, signal);
   await checkJournal(ports);
   await checkClaimable(journal, batch, { ...rules, again }, earlierClock(ports));
-}
-
-async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
-  if ((await journal.lockOwner(batch)) === undefined) return;
-  // Throws, and says who has the lock. It is not kept while somebody is asked.
-  await journal.acquireLock(batch);
-  await journal.releaseLock(batch);
-}
-
-async function withLock<T>(journal: Journal, { batch }: Batch, work: () => Promise<T>): Promise<T> {
-  await journal.acquireLock(batch);
-  try {
-    return await work();
-  } finally {
-    // A lock ends with its process anyway, so a failure to release it must not hide what was sent.
-    await journal.releaseLock(batch).catch((error: unknown) => {
-      if (!(error instanceof OperatorError)) throw error;
-    });
-  }
-}
-
-/** Settles what was sent before. Returns the first error, or null. */
-async function settleBefore(sending: Sending): Promise<OperatorError | null> {
-  const { journal, batch } = sending;
-  await journal.takeUp(batch.batch);
-  const stop = await settleAll(sending);
-  // Rows that waited for the settled ones may be sent now.
-  await journal.takeUp(batch.batch);
-  return stop;
-}
-
-/** Records whether the batch is done. A journal that cannot be written must not hide what was sent. */
-async function recordEnd({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
-  try {
-    await journal.setBatchState(batch.batch, (await isUnfinished(journal, batch.batch)) ? 'stopped' : 'done');
-    return stop;
-  } catch (error) {
-    if (!(error instanceof FileError)) throw error;
-    return stop ?? journalFailed(error, true, batch);
-  }
 }
 
 /** One run over the planned rows of a batch. */
@@ -240,21 +218,18 @@ class Run {
 
   /** Sends one row alone and settles it before any other is sent. */
   async #sendCanary(rows: AsyncGenerator<Intent, undefined>): Promise<void> {
+    const { journal, action } = this.#sending;
     while (!this.#stopped) {
       const { value: intent, done } = await rows.next();
       if (done === true) return;
       const state = await this.#sendWithRetries(intent);
       if (state === 'applied') return;
       // A row that is still planned has stopped the run, or the run was stopped while it waited.
-      if (state === 'planned' || !(await this.#wasSent(intent))) continue;
-      if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
+      if (state === 'planned') continue;
+      const wasSent = (await journal.intent(intent.batch, intent.row))?.attempts !== intent.attempts;
+      if (!wasSent || (state === 'rejected' && action.refusedForItself === true)) continue;
       this.#stop ??= canaryFailed(this.#sending, intent, state);
     }
-  }
-
-  /** Whether the row was sent since it was read. */
-  async #wasSent({ batch, row, attempts }: Intent): Promise<boolean> {
-    return (await this.#sending.journal.intent(batch, row))?.attempts !== attempts;
   }
 
   /** Sends the row, and tries again as long as the server asks to come back later. */
@@ -276,7 +251,8 @@ class Run {
       if (unreached >= maxUnreached || waited > maxWaitMs) this.#stop ??= end.later.error;
       if (this.#stopped) return 'planned';
       progress({ kind: 'wait', ms, why: end.later.error.message });
-      if (!(await this.#sleep(ms))) return 'planned';
+      await this.#sleep(ms);
+      if (this.#stopped) return 'planned';
       planned = (await journal.intent(planned.batch, planned.row)) ?? planned;
     }
   }
@@ -287,31 +263,27 @@ class Run {
       return await sendRow(this.#sending, planned);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
-      const state = await this.#stateOf(planned);
+      const { journal, batch } = this.#sending;
+      // If the journal cannot be read either, the row may have been sent.
+      const state = await journal.intent(planned.batch, planned.row).then(
+        (now) => now?.state ?? planned.state,
+        (unread: unknown): IntentState => {
+          if (!(unread instanceof FileError)) throw unread;
+          return 'sending';
+        },
+      );
       this.#sent ||= state !== 'planned';
-      return { state, stop: journalFailed(error, this.#sent, this.#sending.batch) };
+      return { state, stop: journalFailed(error, this.#sent, batch) };
     }
   }
 
-  /** The state of the row now. If the journal cannot be read, the row may have been sent. */
-  async #stateOf({ batch, row, state }: Intent): Promise<IntentState> {
-    try {
-      return (await this.#sending.journal.intent(batch, row))?.state ?? state;
-    } catch (error) {
-      if (!(error instanceof FileError)) throw error;
-      return 'sending';
-    }
-  }
-
-  /** Waits. Returns false if the run was stopped meanwhile. */
-  async #sleep(ms: number): Promise<boolean> {
+  async #sleep(ms: number): Promise<void> {
     const { sleep, signal } = this.#sending;
     try {
       await sleep(ms, signal);
     } catch (error) {
       if (!signal.aborted) throw error;
     }
-    return !this.#stopped;
   }
 
   #recordEnd({ row }: Intent, { state, stop }: RowEnd): IntentState {
@@ -407,23 +379,22 @@ function openKeyedQueue(concurrency: number) {
   const last = new Map<string, Promise<void>>();
   const underWay = new Set<Promise<void>>();
   let failure: { readonly error: unknown } | undefined;
+  const runAfter = async (before: Promise<void> | undefined, work: () => Promise<void>): Promise<void> => {
+    await before;
+    try {
+      if (failure === undefined) await work();
+    } catch (error) {
+      failure ??= { error };
+    }
+  };
 
   return {
     /** Resolves when there is room for the next work. */
     add: async (subject: string, work: () => Promise<void>): Promise<void> => {
-      const before = last.get(subject);
-      const inTurn = async (): Promise<void> => {
-        await before;
-        if (failure === undefined) await work();
-      };
-      const run = inTurn()
-        .catch((error: unknown) => {
-          failure ??= { error };
-        })
-        .finally(() => {
-          underWay.delete(run);
-          if (last.get(subject) === run) last.delete(subject);
-        });
+      const run = runAfter(last.get(subject), work).finally(() => {
+        underWay.delete(run);
+        if (last.get(subject) === run) last.delete(subject);
+      });
       last.set(subject, run);
       underWay.add(run);
       while (underWay.size >= concurrency) await Promise.race(underWay);

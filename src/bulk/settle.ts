@@ -69,28 +69,30 @@ function wasPutOff({ answerKind, httpStatus }: Intent): boolean {
   return answerKind === null && httpStatus !== null;
 }
 
-/** Does the work under the lock of the batch. Returns null if another process has the lock. */
-export async function tryWithLock<T>(journal: Journal, batch: string, work: () => Promise<T>): Promise<T | null> {
-  try {
-    await journal.acquireLock(batch);
-  } catch (error) {
-    if (error instanceof LockHeldError) return null;
-    throw error;
-  }
-  try {
-    return await work();
-  } finally {
-    await journal.releaseLock(batch);
-  }
-}
-
 /** Does the work under the lock of the batch. Throws LockHeldError if another process has the lock. */
 export async function underLock<T>(journal: Journal, batch: string, work: () => Promise<T>): Promise<T> {
   await journal.acquireLock(batch);
   try {
     return await work();
   } finally {
-    await journal.releaseLock(batch);
+    // A lock ends with its process anyway, so a failure to release it must not hide what was done.
+    await journal.releaseLock(batch).catch((error: unknown) => {
+      if (!(error instanceof OperatorError)) throw error;
+    });
+  }
+}
+
+/** The same, but returns null if another process has the lock. */
+export async function tryWithLock<T>(journal: Journal, batch: string, work: () => Promise<T>): Promise<T | null> {
+  let isLocked = false;
+  try {
+    return await underLock(journal, batch, () => {
+      isLocked = true;
+      return work();
+    });
+  } catch (error) {
+    if (!isLocked && error instanceof LockHeldError) return null;
+    throw error;
   }
 }
 
@@ -159,10 +161,11 @@ export type OverApplied = Extract<Judgement, { kind: 'over_applied' }>;
 
 /** Records whether the batch is done. One that nobody has approved yet stays planned: it must be applied, not resumed. */
 export async function updateBatchState(journal: Journal, batch: string): Promise<void> {
-  const rest = await isUnfinished(journal, batch);
-  if ((await journal.batch(batch))?.state !== 'planned' || !rest) {
-    await journal.setBatchState(batch, rest ? 'stopped' : 'done');
-  }
+  const counts = await journal.counts(batch);
+  const isUnfinished = (state: IntentState): boolean => isOpen(state) || state === 'planned' || state === 'blocked';
+  const rest = (Object.keys(counts) as IntentState[]).some(isUnfinished);
+  if ((await journal.batch(batch))?.state === 'planned' && rest) return;
+  await journal.setBatchState(batch, rest ? 'stopped' : 'done');
 }
 
 /** The error with which the batch stops at a row that was made more than once. */
@@ -180,12 +183,4 @@ export function overAppliedError(
       `${why} To take back what is too much: ${reversal}. ` +
       `Then say so: \`admin-mirror bulk resolve ${batch.batch} --row ${row} --applied --reason "…"\`.`,
   });
-}
-
-/** Whether a row of the batch is still open or still to be sent. */
-export async function isUnfinished(journal: Journal, batch: string): Promise<boolean> {
-  const counts = await journal.counts(batch);
-  return (Object.keys(counts) as IntentState[]).some(
-    (state) => isOpen(state) || state === 'planned' || state === 'blocked',
-  );
 }

@@ -5,16 +5,9 @@ import type { Counters } from '../../src/api/retry.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
-import {
-  reconcileRows,
-  recordLate,
-  reviewElsewhere,
-  reviewNotMade,
-  settleAll,
-  settleOpen,
-} from '../../src/bulk/late.ts';
+import { reconcileRows, recordLate, reviewElsewhere, settleAll } from '../../src/bulk/late.ts';
 import { discardBatch, resolveRow } from '../../src/bulk/resolve.ts';
-import { isUnfinished, settleRow } from '../../src/bulk/settle.ts';
+import { settleRow, updateBatchState } from '../../src/bulk/settle.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';
@@ -302,7 +295,7 @@ describe('the rows of a batch', () => {
     show(2, 105, made(2));
     show(3, 100);
     show(5, 105, made(5));
-    expect(await settleOpen(sending)).toBeNull();
+    expect(await settleAll(sending)).toBeNull();
     expect([await states(), looks]).toEqual([
       ['applied', 'unknown', 'applied', 'applied'],
       [2, 3, 5],
@@ -312,16 +305,16 @@ describe('the rows of a batch', () => {
       { kind: 'row', row: 3, state: 'unknown' },
       { kind: 'row', row: 5, state: 'applied' },
     ]);
-    expect(await settleOpen(sending)).toBeNull();
+    expect(await settleAll(sending)).toBeNull();
     expect(events).toHaveLength(3);
   });
 
   test('are left if the first look fails or the run is stopped', async () => {
     const { sending, looks, stop } = await world(['unknown', 'unknown']);
-    expect(await settleOpen(sending)).toBeInstanceOf(Unreachable);
+    expect(await settleAll(sending)).toBeInstanceOf(Unreachable);
     expect(looks).toEqual([2]);
     stop.abort(new Error('stopped'));
-    expect(await settleOpen(sending)).toBeNull();
+    expect(await settleAll(sending)).toBeNull();
     expect(looks).toEqual([2]);
   });
 
@@ -337,15 +330,15 @@ describe('the rows of a batch', () => {
     show(3, 105, made(3));
     show(4, 100);
     show(5, 110, made(5), again(5));
-    expect((await reviewNotMade(sending))?.message).toMatch(/row 5 was over-applied/);
+    expect((await settleAll(sending))?.message).toMatch(/row 5 was over-applied/);
     expect([await states(), looks]).toEqual([
       ['applied', 'applied', 'not_applied', 'needs_human', 'skipped'],
       [2, 3, 4, 5],
     ]);
     const away = await world(['not_applied']);
-    expect(await reviewNotMade(away.sending)).toBeInstanceOf(Unreachable);
+    expect(await settleAll(away.sending)).toBeInstanceOf(Unreachable);
     const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
-    await expect(reviewNotMade({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
+    await expect(settleAll({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
   });
 
   test('are all looked at even if one was made twice, but not after an error', async () => {
@@ -406,7 +399,7 @@ describe('the rows of a batch', () => {
   test('are not looked at if they were made twice and a person decided about them', async () => {
     const { show, sending, looks, journal, batch } = await world(['unknown']);
     show(2, 110, made(2), again(2));
-    await settleOpen(sending);
+    await settleAll(sending);
     await journal.releaseLock('one');
     await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'taken back' });
     looks.length = 0;
@@ -544,7 +537,8 @@ describe('the decision of a person', () => {
     [['needs_human'], true],
   ] as const)('leaves something to do if the rows are %j: %s', async (states, rest) => {
     const { journal } = await world(states);
-    expect(await isUnfinished(journal, 'one')).toBe(rest);
+    await updateBatchState(journal, 'one');
+    expect((await journal.batch('one'))?.state).toBe(rest ? 'stopped' : 'done');
   });
 });
 

@@ -99,10 +99,7 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   backup: [['backup', hostile]],
   publish: [['publish'], ['publish', '--restore', hostile]],
-  store: [
-    ['store', 'copy', '--to', hostile],
-    ['store', hostile],
-  ],
+  store: [['store', hostile]],
   audit: [['audit'], ['audit', '--person', hostile]],
   people: [
     ['people', 'list'],

@@ -9,7 +9,7 @@ import { IncompleteError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
 import { type BalanceParameters, resultOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
-import { type Finding, rowName } from './differences.ts';
+import type { Finding } from './differences.ts';
 import { checkStep } from './intent.ts';
 import { acceptJournal, newestUnknownSend } from './journal-memory.ts';
 import { keyOwner } from './live-users.ts';
@@ -52,8 +52,10 @@ export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: R
   const { journal } = ports;
   const unknown = findings.filter(({ kind }) => kind === 'unknown');
   const rows = unknown.flatMap((each) => readable(each) ?? []);
-  const { batch, repeated } = rows.length === 0 ? { batch: null, repeated: [] } : await adoptBatch(ports, rows);
-  const { recorded, asked } = await recordKnown(ports, findings);
+  /** What the findings are now that they are recorded; null for one that is no difference any more. */
+  const now = new Map<Finding, Finding | null>();
+  const batch = rows.length === 0 ? null : await adoptBatch(ports, rows, now);
+  const recorded = await recordKnown(ports, findings, now);
   const illegible = unknown.length - rows.length;
   const marks = counted(illegible, 'mark stands at a change', 'marks stand at changes');
   const problems = illegible === 0 ? unseen : [...unseen, `${marks} whose amount or direction is not shown`];
@@ -61,20 +63,14 @@ export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: R
     for (const { batch: name, behind } of await journal.batches()) {
       if (behind !== null) await journal.setBehind(name, null);
     }
-    await acceptJournal(
-      ports,
-      `all users were looked at, ${counted(rows.length, 'row')} adopted, ${recorded.size} recorded`,
-    );
+    const did = `${counted(rows.length, 'row')} adopted, ${recorded} recorded`;
+    await acceptJournal(ports, `all users were looked at, ${did}`);
   }
-  const done = new Set<Finding>([...rows.map(({ found }) => found), ...recorded]);
-  const now = new Map([...repeated, ...asked]);
-  return {
-    batch,
-    rows: rows.length,
-    recorded: recorded.size,
-    left: findings.flatMap((each) => now.get(each) ?? (done.has(each) || each.kind === 'reversed' ? [] : each)),
-    problems,
-  };
+  const left = findings.flatMap((each) => {
+    const renewed = now.get(each);
+    return renewed === null ? [] : (renewed ?? each);
+  });
+  return { batch, rows: rows.length, recorded, left, problems };
 }
 
 interface Readable {
@@ -89,14 +85,12 @@ function readable(found: Finding): Readable | undefined {
   return { found, parameters: { type, amount, description: null, expected_balance: null } };
 }
 
-/** A finding, and what it is after it was recorded. */
-type Renewed = readonly (readonly [Finding, Finding])[];
-
-/** Returns the batch, and the findings that are rows of it now and were made more than once. */
+/** Returns the batch. A row that was made more than once is still a difference, as a row of that batch. */
 async function adoptBatch(
   { journal, client, clock, signal }: AdoptPorts,
   found: readonly Readable[],
-): Promise<{ readonly batch: string; readonly repeated: Renewed }> {
+  now: Map<Finding, Finding | null>,
+): Promise<string> {
   const batch = newBatchId(clock);
   const sorted = found.toSorted(
     (a, b) => (a.found.at ?? '').localeCompare(b.found.at ?? '') || a.found.user_id - b.found.user_id,
@@ -122,16 +116,15 @@ async function adoptBatch(
     againReason: null,
   };
   await journal.adopt(added, rows);
-  const repeated: (readonly [Finding, Finding])[] = [];
-  for (const [index, each] of sorted.entries()) {
-    if (!isRepeated(each.found)) continue;
-    const row = rows[index]?.intent.row ?? 0;
+  for (const [index, { found: each, parameters }] of sorted.entries()) {
+    const row = index + 2;
+    now.set(each, null);
+    if (!isRepeated(each)) continue;
     const state = (await journal.intent(batch, row))?.state ?? null;
-    const { type, amount } = each.parameters;
-    const note = adoptedNote(each.found);
-    repeated.push([each.found, { ...each.found, kind: 'repeated', batch, row, state, type, amount, note }]);
+    const { type, amount } = parameters;
+    now.set(each, { ...each, kind: 'repeated', batch, row, state, type, amount, note: adoptedNote(each) });
   }
-  return { batch, repeated };
+  return batch;
 }
 
 const isRepeated = ({ times }: Finding): boolean => times > 1;
@@ -189,16 +182,13 @@ function netOf(intents: readonly AdoptedRow['intent'][]): Money {
   return moneyOf(moneyText(net)) ?? ('0.00' as Money);
 }
 
-/**
- * Records the rows that the journal knows and that were made without it, or more than once. Returns the findings that it recorded as
- * made, and those with which it asks a person.
- */
+/** Records the rows that the journal knows and that were made without it, or more than once. Returns how many it recorded as made. */
 async function recordKnown(
   { journal, clock }: AdoptPorts,
   findings: readonly Finding[],
-): Promise<{ readonly recorded: ReadonlySet<Finding>; readonly asked: Renewed }> {
-  const recorded = new Set<Finding>();
-  const asked: (readonly [Finding, Finding])[] = [];
+  now: Map<Finding, Finding | null>,
+): Promise<number> {
+  let recorded = 0;
   const made = findings.filter(({ kind, times, state }) => {
     if (kind === 'repeated') return state !== 'needs_human';
     return (kind === 'unrecorded' || kind === 'unsettled') && times === 1;
@@ -210,13 +200,14 @@ async function recordKnown(
       await journal.takeUp(batch);
       for (const each of rows) {
         if (!(await recordRow(journal, { batch, undoOf }, each, clock.now()))) continue;
-        if (each.kind === 'repeated') asked.push([each, { ...each, state: 'needs_human' }]);
-        else recorded.add(each);
+        const isAsked = each.kind === 'repeated';
+        now.set(each, isAsked ? { ...each, state: 'needs_human' } : null);
+        if (!isAsked) recorded += 1;
       }
       await updateBatchState(journal, batch);
     });
   }
-  return { recorded, asked };
+  return recorded;
 }
 
 /** Returns false if the row cannot be recorded. */
@@ -229,7 +220,7 @@ async function recordRow(
   const { kind, record_id: recordId, at, note } = found;
   const row = Number(found.row);
   let intent = await journal.intent(batch, row);
-  if (intent === undefined) throw new Error(`row ${rowName(batch, row)} is gone`);
+  if (intent === undefined) throw new Error(`row ${row} of batch ${batch} is gone`);
   if (intent.state === 'invalid') return false;
   if (intent.state === 'blocked') {
     await journal.move({ batch, row, from: 'blocked', to: 'planned' });

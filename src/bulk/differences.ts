@@ -11,7 +11,6 @@ import {
   excessOf,
   madeWords,
   makingOf,
-  opposite,
   type ShownChange,
   type ShownMaking,
 } from './actions/balance-judge.ts';
@@ -36,18 +35,13 @@ export interface JournalRows {
   readonly byToken: ReadonlyMap<string, KnownRow>;
   /** The rows to compare, by user. */
   readonly compared: ReadonlyMap<number, readonly KnownRow[]>;
-  /** The applied row that took another back, by `rowName` of that other row. */
-  readonly takenBack: ReadonlyMap<string, KnownRow>;
 }
-
-export const rowName = (batch: string, row: number): string => `${batch} ${row}`;
 
 /**
  * `missing`: applied in the journal, but the server does not show it. `repeated`: made more than once, and what was too much was
  * not taken back. `amount`: shown with another amount or direction. `other_user`: shown at another user. `unrecorded`: shown, but
  * not made according to the journal. `unsettled`: the journal does not know the outcome. `unknown`: a token that the journal does
- * not have. `not_shown`: the server shows no transactions of the user. `reversed` is no difference: the payment, or what was too
- * much of it, was taken back later.
+ * not have. `not_shown`: the server shows no transactions of the user.
  */
 type FindingKind =
   | 'missing'
@@ -57,8 +51,7 @@ type FindingKind =
   | 'unrecorded'
   | 'unsettled'
   | 'unknown'
-  | 'not_shown'
-  | 'reversed';
+  | 'not_shown';
 
 /** As `--json` prints it; the shape is part of the contract with scripts. */
 export interface Finding {
@@ -96,7 +89,7 @@ export function isInSpan({ from, to }: Span, at: string | null): boolean {
 /** The user's changes; `hidden` if the server does not show them, `gone` if there is no such user any more. */
 export type SeenChanges = readonly ShownChange[] | 'hidden' | 'gone';
 
-/** Returns the differences of one user, and the payments that were taken back later. */
+/** Returns the differences of one user. */
 export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, span: Span): Finding[] {
   const compared = rows.compared.get(user) ?? [];
   if (seen === 'hidden') {
@@ -114,10 +107,7 @@ export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, s
   for (const { corrections } of shownOf.values()) for (const each of corrections) withoutToken.delete(each);
   const found = compared.flatMap((row) => {
     const shown = byToken.get(row.token) ?? [];
-    const making = shownOf.get(row.token) ?? notMade;
-    const difference = rowFinding(row, shown, making, withoutToken, seen === 'gone');
-    if (difference !== null) return [difference];
-    return row.state === 'applied' ? (findReversal(row, shown[0], making, rows, withoutToken) ?? []) : [];
+    return rowFinding(row, shown, shownOf.get(row.token) ?? notMade, withoutToken, seen === 'gone') ?? [];
   });
   for (const [token, shown] of byToken) {
     const known = rows.byToken.get(token);
@@ -169,7 +159,6 @@ function rowFinding(
   withoutToken: Set<ShownChange>,
   isGone: boolean,
 ): Finding | null {
-  const [change] = shown;
   const { made, takenBack, corrections } = making;
   const own = shown.filter((each) => !corrections.includes(each));
   const words = `it was ${made > 1 ? madeWords(making) : 'made'}`;
@@ -178,26 +167,7 @@ function rowFinding(
     times: Math.max(1, own.length - takenBack),
   });
   if (excessOf(making) > 0) return lessBack('repeated', words);
-  if (change === undefined) {
-    if (isOpen(row.state))
-      return finding('unsettled', row, shown, 'the journal does not know the outcome; it is not shown');
-    if (row.state !== 'applied') return null;
-    if (isGone) return finding('missing', row, shown, userGone);
-    // A server that cuts or changes texts may lose the token. The row then counts as applied by other evidence.
-    const alike = [...withoutToken].find(
-      (each) => does(each, row) && each.texts.every((text) => mayHaveLost(text, row.token)),
-    );
-    if (row.evidence !== 'token' && alike !== undefined) {
-      withoutToken.delete(alike);
-      return null;
-    }
-    return finding(
-      'missing',
-      row,
-      shown,
-      `the journal has it as applied, ${row.evidence === null ? 'without evidence' : `with the evidence "${row.evidence}"`}`,
-    );
-  }
+  if (shown.length === 0) return notShown(row, withoutToken, isGone);
   if (made < own.length) {
     const several = `${own.length} transactions carry its mark, and ${agreeingWords(made)} its amount and direction`;
     return lessBack('amount', own.length > 1 ? several : 'another amount or direction is shown');
@@ -209,30 +179,22 @@ function rowFinding(
   return lessBack('unrecorded', `${words}, and is ${row.state.replace('_', ' ')} in the journal`);
 }
 
-/** Returns what took the applied row back, or what was too much of it: a row of the journal, or a later change; null if nothing did. */
-function findReversal(
-  row: KnownRow,
-  own: ShownChange | undefined,
-  making: ShownMaking,
-  { takenBack }: JournalRows,
-  withoutToken: Set<ShownChange>,
-): Finding | null {
-  if (making.made > 1) return finding('reversed', row, making.corrections, `it was ${madeWords(making)}`);
-  const by = takenBack.get(rowName(row.batch, row.row));
-  if (by !== undefined) return finding('reversed', row, [], `taken back by row ${by.row} of batch ${by.batch}`);
-  const { type, amount } = row;
-  if (type === 'set') return null;
-  const after = parseInstant(own?.at ?? null) ?? -Infinity;
-  const later = [...withoutToken].filter(
-    (each) => does(each, { type: opposite[type], amount }) && (parseInstant(each.at) ?? Infinity) >= after,
+/** The same for a row whose token is nowhere. */
+function notShown(row: KnownRow, withoutToken: Set<ShownChange>, isGone: boolean): Finding | null {
+  const { state, evidence, token } = row;
+  if (isOpen(state)) return finding('unsettled', row, [], 'the journal does not know the outcome; it is not shown');
+  if (state !== 'applied') return null;
+  if (isGone) return finding('missing', row, [], userGone);
+  // A server that cuts or changes texts may lose the token. The row then counts as applied by other evidence.
+  const alike = [...withoutToken].find(
+    (each) => does(each, row) && each.texts.every((text) => mayHaveLost(text, token)),
   );
-  const naming = later.find(({ texts }) => texts.some((text) => text.toLowerCase().includes(row.token)));
-  const change = naming ?? later[0];
-  if (change === undefined) return null;
-  withoutToken.delete(change);
-  const how =
-    naming === undefined ? 'the same amount went the other way later, for whatever reason' : 'taken back by hand';
-  return finding('reversed', row, [change], how);
+  if (evidence !== 'token' && alike !== undefined) {
+    withoutToken.delete(alike);
+    return null;
+  }
+  const by = evidence === null ? 'without evidence' : `with the evidence "${evidence}"`;
+  return finding('missing', row, [], `the journal has it as applied, ${by}`);
 }
 
 function unknownToken(user: number, token: string, shown: readonly ShownChange[], making: ShownMaking): Finding {

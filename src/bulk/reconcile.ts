@@ -5,7 +5,7 @@
 import type { ApiRecord } from '../api/body.ts';
 import type { Page } from '../api/body.ts';
 import { Reach, describeUnreadable } from '../api/narrow.ts';
-import type { IntentState, Journal } from '../journal/port.ts';
+import type { Journal } from '../journal/port.ts';
 import { recordId } from '../model/records.ts';
 import { type BalanceParameters, changesOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
@@ -16,7 +16,6 @@ import {
   isInSpan,
   type JournalRows,
   type KnownRow,
-  rowName,
   type SeenChanges,
   type Span,
 } from './differences.ts';
@@ -54,13 +53,13 @@ export async function reconcile(ports: ReconcilePorts, question: Question): Prom
   if (question.batch === null || (await comparison.isCheaperByPages(users))) await comparison.allPages(users);
   else await comparison.eachOf(users);
   const { requests, findings, problems } = comparison;
-  const now = await statesNow(journal, new Set(findings.map(({ token }) => token)));
+  const { byToken: now } = findings.length === 0 ? rows : await journalRows(journal, question);
   return {
     requests,
     users: comparison.users,
     rows: [...rows.compared.values()].reduce((sum, each) => sum + each.length, 0),
     // A row whose state has changed since its user was read is left out: the finding no longer applies.
-    findings: findings.filter(({ token, state }) => (now.get(token) ?? null) === state),
+    findings: findings.filter(({ token, state }) => (now.get(token)?.state ?? null) === state),
     problems,
   };
 }
@@ -69,37 +68,20 @@ export async function reconcile(ports: ReconcilePorts, question: Question): Prom
 async function journalRows(journal: Journal, { batch: wanted, span }: Question): Promise<JournalRows> {
   const byToken = new Map<string, KnownRow>();
   const compared = new Map<number, KnownRow[]>();
-  const takenBack = new Map<string, KnownRow>();
-  for await (const { intent, user, token, undoOf } of balanceRows(journal)) {
-    const { batch, row, state, evidence, undoOfRow, sentAt, claimedAt } = intent;
-    const { type, amount } = intent.parameters as BalanceParameters;
-    const known = { batch, row, user, token, type, amount, state, evidence };
-    byToken.set(token, known);
-    if (undoOf !== null && undoOfRow !== null && state === 'applied') takenBack.set(rowName(undoOf, undoOfRow), known);
-    if ((wanted !== null && wanted !== batch) || !isInSpan(span, sentAt ?? claimedAt)) continue;
-    const own = compared.get(user);
-    if (own === undefined) compared.set(user, [known]);
-    else own.push(known);
-  }
-  return { byToken, compared, takenBack };
-}
-
-/** The states of the rows with these tokens, by token. */
-async function statesNow(journal: Journal, tokens: ReadonlySet<string>): Promise<ReadonlyMap<string, IntentState>> {
-  const states = new Map<string, IntentState>();
-  if (tokens.size === 0) return states;
-  for await (const { intent, token } of balanceRows(journal)) if (tokens.has(token)) states.set(token, intent.state);
-  return states;
-}
-
-async function* balanceRows(journal: Journal) {
-  for (const { batch, action, undoOf } of await journal.batches()) {
+  for (const { batch, action } of await journal.batches()) {
     if (action !== balance.name) continue;
-    for await (const intent of journal.intents(batch)) {
-      const { user, token, parameters } = intent;
-      if (user !== null && token !== null && parameters !== null) yield { intent, user, token, undoOf };
+    for await (const { row, user, token, parameters, state, evidence, sentAt, claimedAt } of journal.intents(batch)) {
+      if (user === null || token === null || parameters === null) continue;
+      const { type, amount } = parameters as BalanceParameters;
+      const known = { batch, row, user, token, type, amount, state, evidence };
+      byToken.set(token, known);
+      if ((wanted !== null && wanted !== batch) || !isInSpan(span, sentAt ?? claimedAt)) continue;
+      const own = compared.get(user);
+      if (own === undefined) compared.set(user, [known]);
+      else own.push(known);
     }
   }
+  return { byToken, compared };
 }
 
 /** So few users are read one by one, without asking how many pages there are. */
@@ -133,6 +115,7 @@ class Comparison {
     return this.#done.size;
   }
 
+  /** If a batch is compared, only its users count. */
   get #isBatch(): boolean {
     return this.#question.batch !== null;
   }
@@ -198,7 +181,6 @@ class Comparison {
     for (const record of records) {
       const id = recordId(record);
       if (id === undefined) this.problems.push('a user is shown whose id cannot be read');
-      // If a batch is compared, only its users count.
       if (id === undefined || this.#done.has(id) || (this.#isBatch && !this.#rows.compared.has(id))) continue;
       const changes = changesOf(record);
       if (changes === undefined) await this.#compareOne(id);

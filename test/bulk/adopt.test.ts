@@ -131,13 +131,6 @@ describe('marks that the journal does not know', () => {
     });
   });
 
-  test('and that were made once each make a batch that is done', async () => {
-    const { take, journal } = await world();
-    const { batch, left } = await take([unknown(6), unknown(7)]);
-    expect([(await journal.batch(batch ?? ''))?.state, left]).toEqual(['done', []]);
-    expect((await journal.batch(batch ?? ''))?.finishedAt).not.toBeNull();
-  });
-
   test('and that were made more than once need a person, and stay as repeated', async () => {
     const { take, journal, intents } = await world();
     const found = unknown(7, { times: 3, note: 'the journal does not know this mark, made 3 times' });
@@ -185,7 +178,7 @@ describe('marks that the journal does not know', () => {
     if (open === undefined) throw new Error('no row needs a person');
     const fields = { discrepancy: null } as const;
     await ports.journal.move({ batch: open.batch, row: open.row, from: 'needs_human', to: 'applied', fields });
-    const again = await take(left.map((each) => (each.row === 3 ? { ...each, kind: 'reversed' } : each)));
+    const again = await take(left.filter(({ row }) => row !== 3));
     expect(again.left.map(({ row, state }) => [row, state])).toEqual([
       [4, 'needs_human'],
       [2, 'applied'],
@@ -289,25 +282,6 @@ describe('a row that the journal knows', () => {
     expect(await states()).toEqual(['applied']);
   });
 
-  test('and that is invalid is left as it is', async () => {
-    const { take, journal } = await world();
-    await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 2, { state: 'invalid', problem: 'it is wrong' })]);
-    expect((await take([known(2, 'unrecorded', { batch: 'two' })])).recorded).toBe(0);
-  });
-
-  test('and that was made twice turns its batch from done to stopped', async () => {
-    const { take, journal } = await world(['applied']);
-    await journal.setBatchState('one', 'done');
-    await take([known(2, 'repeated', { times: 2, state: 'applied' })]);
-    expect((await journal.batch('one'))?.state).toBe('stopped');
-  });
-
-  test('and that was reversed later is no difference', async () => {
-    const { take, states } = await world(['applied']);
-    expect(await take([known(2, 'reversed')])).toMatchObject({ recorded: 0, left: [] });
-    expect(await states()).toEqual(['applied']);
-  });
-
   test('and that was sent without it counts as sent when it was made, but not later than now', async () => {
     const sentAt = async (shown: string | null) => {
       const { take, intents } = await world(['planned']);
@@ -345,13 +319,6 @@ describe('a row that the journal knows', () => {
     await expect(take([finding])).rejects.toThrow(/in other hands/);
     expect(await states()).toEqual(['not_applied']);
     await elsewhere.close();
-  });
-
-  test('and that the journal does not have is a bug', async () => {
-    const { take, journal } = await world(['rejected']);
-    await expect(take([known(99, 'unrecorded')])).rejects.toThrow(/^row one 99 is gone$/);
-    await expect(take([known(2, 'unrecorded', { row: null })])).rejects.toThrow(/is gone$/);
-    expect(await journal.lockOwner('one')).toBeUndefined();
   });
 });
 

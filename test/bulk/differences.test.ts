@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { changesOf } from '../../src/bulk/actions/balance-judge.ts';
-import { findingsOf, type KnownRow, rowName, type SeenChanges, type Span } from '../../src/bulk/differences.ts';
+import { findingsOf, type KnownRow, type SeenChanges, type Span } from '../../src/bulk/differences.ts';
 
 const token = 'am:abcdefghijkl';
 const other = 'am:bbbbbbbbbbbb';
@@ -23,18 +23,13 @@ interface Known {
   readonly rows?: readonly KnownRow[];
   /** In the journal, but not compared. */
   readonly others?: readonly KnownRow[];
-  readonly takenBack?: KnownRow;
   readonly span?: Span;
 }
 
-function findings(seen: SeenChanges, { rows = [], others = [], takenBack, span = open }: Known = {}, user = 7) {
-  const [first] = rows;
+function findings(seen: SeenChanges, { rows = [], others = [], span = open }: Known = {}, user = 7) {
   const known = {
     byToken: new Map([...rows, ...others].map((each) => [each.token, each])),
     compared: Map.groupBy(rows, (each) => each.user),
-    takenBack: new Map(
-      takenBack === undefined || first === undefined ? [] : [[rowName(first.batch, first.row), takenBack]],
-    ),
   };
   return findingsOf(user, seen, known, span);
 }
@@ -73,39 +68,11 @@ describe('a row', () => {
       'that went back by hand',
       row(),
       changes(made, { result: '-', amount: 5, description: `Correction of ${token}, made twice` }),
-      ['reversed'],
+      [],
     ],
     ['after which another amount went', row(), changes(made, { result: '-', amount: 4, description: 'An order' }), []],
   ])('%s', (_, known, seen, kinds) => {
     expect(kindsOf(seen, { rows: [known] })).toEqual(kinds);
-  });
-
-  test('that another batch reversed is reported as reversed, without details of the server', () => {
-    const takenBack = row({ batch: 'two', row: 5, type: 'remove' });
-    expect(findings(changes(made), { rows: [row()], takenBack })).toEqual([
-      {
-        kind: 'reversed',
-        user_id: 7,
-        batch: 'one',
-        row: 2,
-        state: 'applied',
-        type: 'add',
-        amount: '5.00',
-        token,
-        times: 0,
-        server_type: null,
-        server_amount: null,
-        server_before: null,
-        record_id: null,
-        at: null,
-        note: 'taken back by row 5 of batch two',
-      },
-    ]);
-    // Only a row that was applied can be reversed, and the reversal of another row does not count.
-    expect(kindsOf(changes(), { rows: [row({ state: 'rejected' })], takenBack })).toEqual([]);
-    const second = { ...made, description: `Credit ${other}` };
-    const rows = [row(), row({ row: 3, token: other })];
-    expect(kindsOf(changes(made, second), { rows, takenBack })).toEqual(['reversed']);
   });
 
   test('is reported with the first of its transactions', () => {
@@ -142,23 +109,6 @@ describe('a row', () => {
     ]);
   });
 
-  test.each<[KnownRow, SeenChanges, string]>([
-    [row(), 'gone', 'the user is not there any more'],
-    [row({ evidence: 'balance' }), changes(), 'the journal has it as applied, with the evidence "balance"'],
-    [row({ evidence: null }), changes(), 'the journal has it as applied, without evidence'],
-    [row({ state: 'unknown' }), changes(), 'the journal does not know the outcome; it is not shown'],
-    [row({ state: 'unknown' }), changes(made), 'the journal does not know the outcome; it is shown once'],
-    [row({ state: 'not_applied' }), changes(made), 'it was made, and is not applied in the journal'],
-    [row(), 'hidden', 'the server shows no balance transactions of this user'],
-  ])('is reported with what is wrong: %#', (known, seen, note) => {
-    const times = Array.isArray(seen) ? seen.length : 0;
-    expect(findings(seen, { rows: [known] })).toMatchObject([{ note, times }]);
-  });
-
-  test('is not reported for a user without rows in the journal', () => {
-    for (const seen of ['hidden', 'gone', changes()] as const) expect(findings(seen)).toEqual([]);
-  });
-
   describe('that lost its mark', () => {
     const lost = row({ evidence: 'balance' });
     const bare = { amount: 5, description: 'Credit' };
@@ -179,65 +129,16 @@ describe('a row', () => {
     });
   });
 
-  describe('that went back by hand', () => {
-    const at = (minute: number) => ({ created_at: `2026-03-11T10:0${minute}:00Z` });
-    const paid = { ...made, ...at(5) };
-    const back = { result: '-', amount: 5, description: 'An order' };
-    const saying = { ...back, description: `Correction of ${token.toUpperCase()}, made twice`, note: 'by anna' };
-    const told = (...records: readonly Readonly<Record<string, unknown>>[]) =>
-      findings(changes(...records), { rows: [row()] }).map(({ kind, record_id, note }) => [kind, record_id, note]);
-    const byHand = 'taken back by hand';
-    const later = 'the same amount went the other way later, for whatever reason';
-
-    test('was reversed by a change at its own time or later, or at an unknown time', () => {
-      expect(told(paid, { ...back, ...at(4) })).toEqual([]);
-      expect(told(paid, { ...back, ...at(5) })).toEqual([['reversed', '1', later]]);
-      expect(told(paid, { ...back, ...at(6) })).toEqual([['reversed', '1', later]]);
-      expect(told(paid, back)).toEqual([['reversed', '1', later]]);
-      expect(told(made, { ...back, ...at(4) })).toEqual([['reversed', '1', later]]);
-    });
-
-    test('was reversed by the change that names its mark in any text, otherwise by the first', () => {
-      expect(told(paid, back, saying)).toEqual([['reversed', '2', byHand]]);
-      expect(told(paid, back, back)).toEqual([['reversed', '1', later]]);
-    });
-
-    test('was reversed once: one change reverses one row', () => {
-      const second = { ...made, description: `Credit ${other}` };
-      const rows = [row(), row({ row: 3, token: other })];
-      expect(kindsOf(changes(made, second, back), { rows })).toEqual(['reversed']);
-      expect(kindsOf(changes(made, second, back, back), { rows })).toEqual(['reversed', 'reversed']);
-    });
-
-    test('was not reversed by a change with the mark of another row', () => {
-      const others = [row({ row: 3, type: 'remove', token: other })];
-      const marked = { ...back, description: `Fee ${other}` };
-      expect(kindsOf(changes(paid, marked), { rows: [row()], others })).toEqual([]);
-    });
-
-    test('is no balance that was set, because that has no opposite', () => {
-      const set = row({ type: 'set' });
-      const own = { ...made, result: undefined, type: 'set' };
-      expect(kindsOf(changes(own, { ...back, result: undefined }), { rows: [set] })).toEqual([]);
-    });
-  });
-
   describe('that was made more than once', () => {
     const correction = { result: '-', amount: 5, description: `Correction of ${token}, made 2 times`, id: 41 };
     const told = (seen: SeenChanges, known = row()) =>
       findings(seen, { rows: [known] }).map(({ kind, times, record_id: id, note }) => [kind, times, id, note]);
 
     test('is no difference if all but one were taken back', () => {
-      const note = 'it was made 2 times, and 1 of them was taken back';
-      expect(told(changes(made, made, correction))).toEqual([['reversed', 1, '41', note]]);
-      expect(told(changes(correction, made, made))).toEqual([['reversed', 1, '41', note]]);
-      const twice = { ...correction, amount: 10 };
-      expect(told(changes(made, made, made, twice))).toEqual([
-        ['reversed', 1, '41', 'it was made 3 times, and 2 of them were taken back'],
-      ]);
-      expect(kindsOf(changes(made, made, correction, { ...correction, id: 42 }), { rows: [row()] })).toEqual([
-        'reversed',
-      ]);
+      expect(told(changes(made, made, correction))).toEqual([]);
+      expect(told(changes(correction, made, made))).toEqual([]);
+      expect(told(changes(made, made, made, { ...correction, amount: 10 }))).toEqual([]);
+      expect(told(changes(made, made, correction, { ...correction, id: 42 }))).toEqual([]);
     });
 
     test('is repeated if fewer were taken back', () => {
@@ -266,15 +167,15 @@ describe('a row', () => {
         ['amount', 2, '0', '3 transactions carry its mark, and 2 of them have its amount and direction'],
       ]);
       const atEnd = { ...correction, description: `Correction of ${token}` };
-      expect(kindsOf(changes(made, made, atEnd), { rows: [row()] })).toEqual(['reversed']);
+      expect(kindsOf(changes(made, made, atEnd), { rows: [row()] })).toEqual([]);
     });
 
-    test('uses up what took it back: no other row was taken back or made by it', () => {
+    test('uses up what took it back: no other row was made by it', () => {
       const once = { ...made, description: `Credit ${other}` };
       const rows = [row({ row: 3, token: other }), row()];
-      expect(kindsOf(changes(once, made, made, correction), { rows })).toEqual(['reversed']);
+      expect(kindsOf(changes(once, made, made, correction), { rows })).toEqual([]);
       const lost = row({ row: 3, token: other, type: 'remove', evidence: 'balance' });
-      expect(kindsOf(changes(made, made, correction), { rows: [lost, row()] })).toEqual(['missing', 'reversed']);
+      expect(kindsOf(changes(made, made, correction), { rows: [lost, row()] })).toEqual(['missing']);
       expect(kindsOf(changes(once, made, made, correction), { rows: [row({ row: 3, token: other })] })).toEqual([
         'unknown',
       ]);

@@ -16,7 +16,6 @@ interface Compared {
   readonly users: number;
   readonly requests: number;
   readonly differences: readonly Finding[];
-  readonly reversals: readonly Finding[];
   readonly problems: readonly string[];
   readonly adopted?: { readonly batch: string | null; readonly rows: number; readonly recorded: number };
 }

@@ -119,8 +119,6 @@ function announcement(requests: number): string {
   return `Reading the transactions of users: about ${counted(requests, 'more request')}${time}`;
 }
 
-const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';
-
 async function report(
   context: CliContext,
   format: Flags['format'],
@@ -128,25 +126,22 @@ async function report(
   adopted: Adopted | null,
 ): Promise<void> {
   const { requests, users, rows, findings } = found;
-  const differences = adopted?.left ?? findings.filter(isDifference);
+  const differences = adopted?.left ?? findings;
   const { problems } = adopted ?? found;
-  const reversals = findings.filter((each) => !isDifference(each));
   const status = problems.length > 0 ? 'incomplete' : differences.length > 0 ? 'different' : 'equal';
   const took =
     adopted === null ? {} : { adopted: { batch: adopted.batch, rows: adopted.rows, recorded: adopted.recorded } };
-  const shown = [...differences, ...reversals];
   if (context.json() || format === 'json') {
-    printJson(context, { status, rows, users, requests, ...took, differences, reversals, problems });
+    printJson(context, { status, rows, users, requests, ...took, differences, problems });
   } else {
     const form = { format, room: tableRoom(context) };
-    if (format === 'csv' || shown.length > 0) {
-      await writeToStream(context.stdout, listChunks(findingList, shown, form, context.signal), context.signal);
+    if (format === 'csv' || differences.length > 0) {
+      await writeToStream(context.stdout, listChunks(findingList, differences, form, context.signal), context.signal);
     }
     const color = status === 'equal' ? 'green' : 'yellow';
-    const back = reversals.length === 0 ? '' : `, ${reversals.length} of them taken back later`;
     const summary =
       `${paint(context, color, status)}, ${counted(differences.length, 'difference')}: ` +
-      `${counted(rows, 'row')}${back}, ${counted(users, 'user')}, ${counted(requests, 'request')}`;
+      `${counted(rows, 'row')}, ${counted(users, 'user')}, ${counted(requests, 'request')}`;
     if (format === 'table') printLines(context, [...(adopted === null ? [] : adoptedLines(adopted)), summary]);
   }
   if (problems.length > 0)

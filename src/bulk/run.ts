@@ -14,22 +14,10 @@ import {
   UsageError,
 } from '../model/errors.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import {
-  alreadyApproved,
-  checkClaimable,
-  checkFile,
-  checkServer,
-  claimRows,
-  type Consent,
-  earlierClock,
-  type Rules,
-} from './claim.ts';
 import { countNameOf, isOpen } from './intent.ts';
-import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending } from './sending.ts';
 import { reviewResent } from './late.ts';
-import { underLock, updateBatchState } from './settle.ts';
 
 /** Attempts for a server that cannot be reached; longest total wait for one that asks to come back later. */
 const maxUnreached = 3;

@@ -13,7 +13,7 @@ import {
   OutcomeUnknownError,
   UsageError,
 } from '../model/errors.ts';
-import { minuteMs, secondMs } from '../model/time.ts';
+import type { Action } from './action.ts';
 import type { Again } from './approval.ts';
 import {
   alreadyApproved,
@@ -25,8 +25,8 @@ import {
   earlierClock,
   type Rules,
 } from './claim.ts';
-import { countNameOf, isOpen } from './intent.ts';
 import { checkJournal } from './journal-memory.ts';
+import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { journalFailed, Run } from './run.ts';
 import type { Sending, SendingOptions, SendingPorts } from './sending.ts';

@@ -9,7 +9,7 @@ import {
   FileError,
   IncompleteError,
   NotSentError,
-  OperatorError,
+  type OperatorError,
   OutcomeUnknownError,
   UsageError,
 } from '../model/errors.ts';

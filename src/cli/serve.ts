@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { readValue, type Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/open.ts';
-import type { ConsoleAddress } from '../web/server.ts';
+import type { ConsoleAddress } from '../web/app.ts';
 import { type CliContext, waitForStop } from './context.ts';
 import { openSurroundings } from './logger.ts';
 import { printResult } from './output.ts';

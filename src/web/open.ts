@@ -18,7 +18,8 @@ import { openWorkerStore } from '../worker/open-store.ts';
 import { openOidc } from './oidc.ts';
 import { Planning } from './planning.ts';
 import { Sendings } from './sendings.ts';
-import { type ConsoleAddress, listenFor } from './server.ts';
+import type { ConsoleAddress } from './app.ts';
+import { listenFor } from './server.ts';
 import { Uploads } from './uploads.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {

@@ -2,18 +2,13 @@
  * The console over HTTP: checks each request, finds its route and caller, and sends the reply. The pages are in pages/; routes.ts says
  * who may see them. Section "The console" of docs/architecture.md.
  */
-import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
-import cookie from '@fastify/cookie';
-import helmet from '@fastify/helmet';
-import multipart, { type MultipartFile } from '@fastify/multipart';
-import rateLimit from '@fastify/rate-limit';
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { OperatorError, stackOf, UsageError } from '../model/errors.ts';
-import { explainFileError, readRegularFile, systemError } from '../model/files.ts';
-import { hostInUrl, isLoopback } from '../model/address.ts';
-import { minuteMs, secondMs } from '../model/time.ts';
-import { listenError, limitConnections } from '../worker/health-server.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { OperatorError, stackOf } from '../model/errors.ts';
+import { systemError } from '../model/files.ts';
+import { minuteMs } from '../model/time.ts';
+import { type ConsoleAddress, limits, listen, openApp, originOf, Refused, strangerProblem } from './app.ts';
+import { uploadsOf } from './form-files.ts';
 import { anchor, documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
 import {
   type Caller,
@@ -24,34 +19,9 @@ import {
   page,
   type Reply,
   type Route,
-  type Upload,
   type Visit,
 } from './route.ts';
 import { routes as allRoutes } from './routes.ts';
-
-/** Where the console listens, and the address that browsers use. */
-export interface ConsoleAddress {
-  readonly host: string;
-  readonly port: number;
-  /** PEM files; null for plain HTTP. */
-  readonly tls: { readonly certificate: string; readonly key: string } | null;
-  /** The address of the proxy in front of the console, possibly with a path; null if there is no proxy. */
-  readonly behindProxy: URL | null;
-  readonly isReadOnly: boolean;
-}
-
-export const limits = {
-  /** For a form without files. */
-  formBytes: 256 * 1024,
-  /** For a sheet. */
-  fileBytes: 50 * 1024 * 1024,
-  requestMs: 5 * minuteMs,
-  headersMs: 10 * secondMs,
-  connections: 256,
-  /** From one address. A page with its pictures needs a handful. */
-  requestsPerMinute: 600,
-  signInsPerMinute: 10,
-} as const;
 
 const htmlType = 'text/html; charset=utf-8';
 
@@ -63,9 +33,7 @@ const sessionCookie = '__Host-admin-mirror';
 
 /** Starts to listen. Throws a UsageError if the address is not safe, and a FileError if a file cannot be read. */
 export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
-  checkAddress(address);
-  const app = newApp(address);
-  await protect(app, address);
+  const app = await openApp(address);
   const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
   const replies = repliesOf(address, ports, routes);
   app.addHook('onRequest', async (request, reply) => {
@@ -95,56 +63,6 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
   app.setNotFoundHandler((request, reply) => replies.fail(request, reply, notFound()));
   app.setErrorHandler((error, request, reply) => replies.fail(request, reply, error));
   return listen(app, address);
-}
-
-function newApp(address: ConsoleAddress): FastifyInstance {
-  const app = Fastify({
-    bodyLimit: limits.formBytes,
-    requestTimeout: limits.requestMs,
-    connectionTimeout: limits.requestMs,
-    keepAliveTimeout: 5 * secondMs,
-    // Trusts one proxy, which added the last address. The client may have written all addresses before that.
-    trustProxy: address.behindProxy === null ? false : (_: string, hop: number) => hop === 0,
-    forceCloseConnections: true,
-    exposeHeadRoutes: true,
-    ...(address.tls !== null && { https: pemOf(address.tls) }),
-  } as object) as FastifyInstance;
-  limitConnections(app.server, limits.connections);
-  app.server.headersTimeout = limits.headersMs;
-  return app;
-}
-
-/** Limits requests, and tells browsers what a page may do. */
-async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<void> {
-  await app.register(cookie);
-  // No page sends JSON or plain text.
-  app.removeAllContentTypeParsers();
-  await app.register(multipart, { limits: { fileSize: limits.fileBytes, files: 1, fields: 20, fieldSize: 4_096 } });
-  await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs });
-  await app.register(helmet, {
-    contentSecurityPolicy: {
-      useDefaults: false,
-      directives: {
-        defaultSrc: ["'none'"],
-        styleSrc: ["'self'"],
-        scriptSrc: ["'self'"],
-        imgSrc: ["'self'"],
-        connectSrc: ["'self'"],
-        formAction: ["'self'"],
-        baseUri: ["'none'"],
-        frameAncestors: ["'none'"],
-      },
-    },
-    // The promise to stay with https makes sense only over https.
-    strictTransportSecurity: isSecure(address) ? { maxAge: 31_536_000 } : false,
-    referrerPolicy: { policy: 'same-origin' },
-    xFrameOptions: { action: 'deny' },
-  });
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: limits.formBytes },
-    (_request, body, done) => done(null, new URLSearchParams(String(body))),
-  );
 }
 
 /** The handlers that turn routes and errors into replies. */
@@ -279,17 +197,6 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
   return { assets, handle, formPage, fail };
 }
 
-/** The request does not come from one of our pages, or the console is stopping. */
-class Refused extends Error {
-  override readonly name = 'Refused';
-  readonly statusCode: number;
-
-  constructor(statusCode: number, message: string) {
-    super(message);
-    this.statusCode = statusCode;
-  }
-}
-
 /** Describes an error for its page: message and advice of an OperatorError; for a bug, that it is one, and where to look. */
 function failureOf({ id }: FastifyRequest, thrown: unknown, ports: ConsolePorts) {
   const { log, redact } = ports;
@@ -341,116 +248,9 @@ async function* eventLines(events: AsyncIterable<unknown>): AsyncGenerator<strin
   for await (const event of events) yield `data: ${JSON.stringify(event)}\n\n`;
 }
 
-async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
-  for await (const part of readOf(request.parts())) {
-    if (part.type !== 'file') continue;
-    const fields = Object.fromEntries(
-      Object.entries(part.fields).flatMap(([name, field]) =>
-        field !== undefined && !Array.isArray(field) && field.type === 'field' ? [[name, String(field.value)]] : [],
-      ),
-    );
-    // Empty if no file was chosen.
-    const name = (part.filename as string | undefined) ?? '';
-    yield { field: part.fieldname, name, bytes: wholeFile(part.file, name), fields };
-    // A file that nobody reads would block the next one, and the reply, for ever.
-    part.file.resume();
-  }
-}
-
-/** Turns errors of the form parser into refusals: a malformed form is not a bug of ours. */
-async function* readOf<T>(read: AsyncIterable<T>): AsyncGenerator<T> {
-  try {
-    yield* read;
-  } catch (error) {
-    if (error instanceof Error && 'statusCode' in error) throw error;
-    throw new Refused(400, 'the form is malformed, or ends too early');
-  }
-}
-
-/** Yields the file. Throws if it is too large: the stream just ends then, and nobody must take half a sheet for a whole one. */
-async function* wholeFile(file: MultipartFile['file'], name: string): AsyncGenerator<Uint8Array> {
-  yield* readOf(file as AsyncIterable<Uint8Array>);
-  if (!file.truncated) return;
-  throw new UsageError(`${name} is larger than ${limits.fileBytes / 1024 / 1024} MB`, {
-    advice: 'Split it into smaller files.',
-  });
-}
-
 function queryText(query: Readonly<Record<string, string | number | null | undefined>>): string {
   const given = Object.entries(query).flatMap(([name, value]): [string, string][] =>
     value === null || value === undefined || value === '' ? [] : [[name, String(value)]],
   );
   return given.length === 0 ? '' : `?${String(new URLSearchParams(given))}`;
-}
-
-function isSecure({ tls, behindProxy }: ConsoleAddress): boolean {
-  return tls !== null || behindProxy?.protocol === 'https:';
-}
-
-/** Throws a UsageError if passwords would cross a network unencrypted. */
-function checkAddress(address: ConsoleAddress): void {
-  const { behindProxy } = address;
-  if (behindProxy !== null && behindProxy.protocol !== 'https:' && !isLoopback(behindProxy.hostname)) {
-    throw new UsageError(
-      `the address of the proxy, ${behindProxy.href}, is not https: passwords would cross the network unencrypted`,
-      {
-        advice: 'Set up TLS in the proxy, and set its https:// address in serve.behind_proxy.',
-      },
-    );
-  }
-  if (isLoopback(address.host) || isSecure(address)) return;
-  throw new UsageError(`serve.listen is ${address.host}, where other machines can connect, without TLS`, {
-    advice:
-      'Listen on 127.0.0.1; or set a certificate with serve.tls; or put a proxy with TLS in front, ' +
-      'and set its address in serve.behind_proxy.',
-  });
-}
-
-function pemOf({ certificate, key }: { readonly certificate: string; readonly key: string }) {
-  const read = (file: string): Buffer => {
-    try {
-      return readRegularFile(file).bytes;
-    } catch (error) {
-      throw explainFileError(error, 'read', file) ?? error;
-    }
-  };
-  return { cert: read(certificate), key: read(key) };
-}
-
-/**
- * Returns why the request cannot come from one of our pages; null if it can. The host reveals a foreign page whose name points to this
- * machine (DNS rebinding); the origin that browsers send reveals a form of another site.
- */
-function strangerProblem(request: FastifyRequest, address: ConsoleAddress): string | null {
-  const host = URL.parse(`http://${request.headers.host ?? ''}`);
-  if (host === null || !isOurName(host.hostname, address)) return 'this console is not known by that name';
-  if (request.method === 'GET' || request.method === 'HEAD') return null;
-  const site = request.headers['sec-fetch-site'];
-  const isOurs = site === undefined ? request.headers.origin === originOf(request, address) : site === 'same-origin';
-  return isOurs ? null : 'this console accepts forms only from its own pages';
-}
-
-/** Scheme, host and port under which the browser knows the console, in the form of the header Origin. */
-function originOf({ headers }: FastifyRequest, { behindProxy, tls }: ConsoleAddress): string {
-  return behindProxy?.origin ?? URL.parse(`${tls === null ? 'http' : 'https'}://${headers.host}`)?.origin ?? '';
-}
-
-function isOurName(name: string, { host, behindProxy, tls }: ConsoleAddress): boolean {
-  if (behindProxy !== null && name === behindProxy.hostname) return true;
-  if (name === host || name === `[${host}]`) return true;
-  if (isLoopback(host) || behindProxy !== null) return isLoopback(name);
-  // With TLS, the certificate has proved the name to the browser.
-  return tls !== null;
-}
-
-async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress) {
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    await app.close();
-    const what = `the console cannot listen on ${host}:${port}`;
-    throw listenError(what, error as NodeJS.ErrnoException, 'Name another address with --listen.');
-  }
-  const { port: bound } = app.server.address() as AddressInfo;
-  return { url: `${tls === null ? 'http' : 'https'}://${hostInUrl(host)}:${bound}`, close: () => app.close() };
 }

@@ -49,7 +49,6 @@ interface ConsoleRunsPorts {
 
 interface Started {
   readonly stop: AbortController;
-  readonly ended: Promise<void>;
   stoppedBy: Actor | null;
   /** For each kind of log line and each resource, the last such line. */
   readonly lines: Map<string, LogLine>;
@@ -58,33 +57,26 @@ interface Started {
 export class ConsoleRuns {
   readonly #ports: ConsoleRunsPorts;
   readonly #running = new Map<string, Started>();
+  readonly #ends = new Set<Promise<void>>();
   #store: Promise<WorkerStore> | undefined;
-  #isClosing = false;
 
   constructor(ports: ConsoleRunsPorts) {
     this.#ports = ports;
   }
 
   /** Starts the run and returns its id. Throws a LockHeldError if this or another console already has a run of that name. */
-  async begin(order: NewConsoleRun, actor: Actor): Promise<string> {
-    const { clock, signal } = this.#ports;
-    const { call, name } = order;
-    if (signal.aborted)
-      throw new UsageError('the console is stopping', {
-        advice: 'Start the console again, then start this run again.',
-      });
+  async begin({ call, name }: NewConsoleRun, actor: Actor): Promise<string> {
     const store = await this.#open();
-    const run = runId(clock);
+    const run = runId(this.#ports.clock);
     const command = commandText(call);
     // The names of jobs have no blank, so this is nobody's job.
     const job = `console ${name}`;
     await store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
-    const stop = new AbortController();
-    const started = { stop, stoppedBy: null, lines: new Map<string, LogLine>(), ended: Promise.resolve() };
-    this.#running.set(run, {
-      ...started,
-      ended: this.#finish(store, run, order, actor, stop.signal),
-    });
+    const started: Started = { stop: new AbortController(), stoppedBy: null, lines: new Map() };
+    this.#running.set(run, started);
+    const ended = this.#finish(store, run, call, actor, started);
+    this.#ends.add(ended);
+    void ended.finally(() => this.#ends.delete(ended));
     return run;
   }
 
@@ -120,50 +112,35 @@ export class ConsoleRuns {
 
   /** Stops all runs, and waits until their ends are on record. */
   async close(): Promise<void> {
-    this.#isClosing = true;
     for (const { stop } of this.#running.values()) stop.abort(new InterruptedError('SIGTERM'));
-    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+    await Promise.all(this.#ends);
   }
 
-  async #finish(
-    store: WorkerStore,
-    run: string,
-    { call }: NewConsoleRun,
-    actor: Actor,
-    stop: AbortSignal,
-  ): Promise<void> {
-    const { signal, log } = this.#ports;
-    const use = {
-      given: this.#ports.given,
-      actor,
-      run,
-      fields: { run, account: actor.account },
-      onLine: (line: LogLine) => {
-        const { resource } = line.fields;
-        const about = `${line.message} ${String(resource)}`;
-        const lines = this.#running.get(run)?.lines;
-        // Deleted first, so that the newest line comes last.
-        lines?.delete(about);
-        lines?.set(about, line);
-      },
+  async #finish(store: WorkerStore, run: string, call: CommandCall, actor: Actor, started: Started): Promise<void> {
+    const { log, given } = this.#ports;
+    const { stop, lines } = started;
+    const signal = AbortSignal.any([this.#ports.signal, stop.signal]);
+    const onLine = (line: LogLine): void => {
+      const about = `${line.message} ${String(line.fields['resource'])}`;
+      // Deleted first, so that the newest line comes last.
+      lines.delete(about);
+      lines.set(about, line);
     };
     let end: JobRunEnd;
     try {
-      const ended = await this.#ports.run(call, use, AbortSignal.any([signal, stop]));
-      const by = this.#running.get(run)?.stoppedBy ?? null;
+      const use = { given, actor, run, fields: { run, account: actor.account }, onLine };
+      const ended = await this.#ports.run(call, use, signal);
       // A command that has only just begun dies of the signal, without an exit code.
-      const stopped = signal.aborted || this.#isClosing || by !== null;
-      const outcome = outcomeOf(ended.exitCode, { stopped });
+      const outcome = outcomeOf(ended.exitCode, { stopped: signal.aborted });
+      const { stoppedBy: by } = started;
       const problem = by === null || ended.exitCode === 0 ? ended.problem : `it was stopped by ${actorText(by)}`;
       end = { ...ended, outcome, problem };
     } catch (error) {
       end = couldNotRun(error);
     }
-    try {
-      await store.endRun(run, end);
-    } catch (error) {
+    await store.endRun(run, end).catch((error: unknown) => {
       log.error({ run }, `the end of the run could not be recorded: ${messageOf(error)}`);
-    }
+    });
     this.#running.delete(run);
   }
 }

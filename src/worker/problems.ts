@@ -24,16 +24,14 @@ interface FactsOf {
   readonly worker_file: { readonly message: string };
   readonly stale: { readonly resources: readonly string[]; readonly max_staleness_seconds: number };
   readonly deletions_refused: { readonly resource: string; readonly windows: number };
-  /** Windows of these resources are not settled, for one reason. */
+  /** Windows of these resources are not settled, for one reason; null if the run that read them did not get to their end. */
   readonly not_settled: {
     readonly resources: readonly string[];
     readonly windows: number;
     readonly first: string;
-    readonly reason: string;
+    readonly reason: string | null;
   };
   readonly never_read: { readonly resources: readonly string[]; readonly is_running: boolean };
-  /** The run that read these windows did not get to their end. */
-  readonly cut_off: { readonly resource: string; readonly windows: number };
   /** The last sync, with the reasons that no window has. */
   readonly last_run: {
     readonly started_at: Timestamp;
@@ -107,12 +105,10 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
     next: is_running ? 'Next: wait for the sync that is running' : steps.sync,
   }),
   not_settled: ({ resources, windows, first, reason }) => {
+    const of = resources.join(', ');
+    if (reason === null) return { what: `${of}: ${counted(windows, 'window')} not read to the end`, next: steps.sync };
     const more = windows === 1 ? '' : `, and ${counted(windows - 1, 'more window')}`;
-    return { what: `${resources.join(', ')} ${first}${more}: ${reason}`, next: steps.sync };
-  },
-  cut_off: ({ resource, windows }) => {
-    const was = windows === 1 ? 'was not read to its end' : 'were not read to their end';
-    return { what: `${resource}: ${counted(windows, 'window')} ${was}`, next: steps.sync };
+    return { what: `${of} ${first}${more}: ${reason}`, next: steps.sync };
   },
   last_run: ({ started_at, status, reasons }) => {
     // A run whose disk was full looks like one that was killed.
@@ -274,7 +270,7 @@ function openBatches(journal: Check<JournalHealth>, known: readonly Problem[]): 
 /** Returns everything that needs a person, the worst first. @param told what the worker tells of */
 export function statusProblems(mirror: MirrorStatus, told: readonly Problem[]): Problem[] {
   const order = Object.keys(words);
-  const found = [...told, ...neverRead(mirror), ...notSettled(mirror, told), ...cutOff(mirror), ...lastRun(mirror)];
+  const found = [...told, ...neverRead(mirror), ...notSettled(mirror, told), ...lastRun(mirror)];
   return found.sort((one, other) => order.indexOf(one.code) - order.indexOf(other.code));
 }
 
@@ -297,21 +293,13 @@ function neverRead({ resources, running }: MirrorStatus): Problem[] {
   return [{ code: 'never_read', facts: { resources: names, is_running }, since: null }];
 }
 
-/** Windows without a reason: the run that read them did not get to its end. While another run works, it may be reading them. */
-function cutOff({ resources, running }: MirrorStatus): Problem[] {
-  if (running !== null) return [];
-  return Object.entries(resources).flatMap(([resource, { fresh_as_of, open_problems }]): Problem[] => {
-    const windows = open_problems.filter(({ problem }) => problem === null).length;
-    if (fresh_as_of === null || windows === 0) return [];
-    return [{ code: 'cut_off', facts: { resource, windows }, since: null }];
-  });
-}
-
 /** One problem for each reason: a server that is gone, or a wrong total, may keep a hundred windows open. */
-function notSettled({ resources }: MirrorStatus, told: readonly Problem[]): Problem[] {
-  const open = Object.entries(resources).flatMap(([resource, { open_problems }]) => {
+function notSettled({ resources, running }: MirrorStatus, told: readonly Problem[]): Problem[] {
+  const open = Object.entries(resources).flatMap(([resource, { fresh_as_of, open_problems }]) => {
+    // While a run works, it may be reading what has no reason; what was never read whole is a problem of its own.
+    const isRead = running === null && fresh_as_of !== null;
     const windows = open_problems.flatMap(({ problem, from, to }) =>
-      problem === null ? [] : [{ resource, window: `${from}..${to}`, reason: problem }],
+      problem === null && !isRead ? [] : [{ resource, window: `${from}..${to}`, reason: problem }],
     );
     const held = told.find(({ code, facts }) => code === 'deletions_refused' && facts.resource === resource);
     return held?.code === 'deletions_refused' && held.facts.windows >= windows.length ? [] : windows;

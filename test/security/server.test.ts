@@ -2,11 +2,7 @@
  * What a server may serve by malice or mistake. Each case ends soon as an event or a clear error, and nothing is lost
  * silently.
  */
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { commandFile } from '../support/command-file.ts';
 import { invoke } from '../support/invoke.ts';
 import { startOddServer } from '../support/odd-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -54,15 +50,6 @@ describe('a record', () => {
     expect(milliseconds).toBeLessThan(30_000);
   });
 
-  test('with a number of five million digits keeps every digit, and is read soon', { tags: 'full' }, async () => {
-    const { code, milliseconds, ask } = await syncOdd(user(9, `,"odd":${'1'.repeat(5_000_000)}`));
-    expect(code).toBe(0);
-    expect(milliseconds).toBeLessThan(30_000);
-    expect(await ask("SELECT length(_extra ->> 'odd') AS digits FROM users WHERE id = 9")).toEqual([
-      { digits: 5_000_000 },
-    ]);
-  });
-
   test.each(sample(['1e999', '-1e999999999', '1e-999', '123456789012345678901234567890.5'], 1))(
     'with a number that no double can hold keeps its text: %s',
     async (number) => {
@@ -81,15 +68,6 @@ describe('a record', () => {
     const [row] = await ask('SELECT _extra FROM users WHERE id = 9');
     for (const name of fields) expect(JSON.stringify(row)).toContain(name);
   });
-
-  test('with names of 300 and of 100,000 characters, and with 50,000 fields, is stored', { tags: 'full' }, async () => {
-    const long = [300, 100_000].map((length) => `,"${'n'.repeat(length)}":1`);
-    const many = Array.from({ length: 50_000 }, (_, at) => `,"f${at}":${at}`);
-    const { code, milliseconds, ask } = await syncOdd(user(9, [...long, ...many].join('')));
-    expect(code).toBe(0);
-    expect(milliseconds).toBeLessThan(30_000);
-    expect(await ask('SELECT count(*) AS n FROM users, json_each(_extra) WHERE users.id = 9')).toEqual([{ n: 50_002 }]);
-  });
 });
 
 describe('text', () => {
@@ -103,48 +81,5 @@ describe('text', () => {
     expect(code).toBe(0);
     expect(await ask('SELECT status FROM users WHERE id = 9')).toEqual([{ status: 'a\uFFFD\uFFFD(b' }]);
     expect(events.filter(({ kind }) => kind === 'unreadable_text').map(({ subject }) => subject)).toEqual(['status']);
-  });
-});
-
-describe('a program that may open thirty files', () => {
-  test.each(
-    sample(
-      [
-        ['sync', '--quiet'],
-        ['query', 'SELECT count(*) FROM users'],
-        ['bulk', 'plan', 'balance', 'rows.csv'],
-      ],
-      1,
-    ),
-  )('ends with 2 or 4 and reports no bug: %s', (...argv) => {
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n');
-    const script = `ulimit -n 30; exec "${process.execPath}" "${commandFile}" "$@"`;
-    const { PATH = '', HOME = '' } = process.env;
-    // Nothing listens there: file errors come first, and then the server cannot be reached.
-    const environment = {
-      ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9',
-      ADMIN_MIRROR_API_KEY: 'key-of-nobody',
-    };
-    const { status, stderr } = spawnSync('bash', ['-c', script, 'bash', ...argv], {
-      cwd: folder,
-      encoding: 'utf8',
-      env: { PATH, HOME, ...environment },
-    });
-    expect(stderr).not.toMatch(/this is a bug/);
-    expect([2, 4]).toContain(status);
-  });
-});
-
-describe('a column of a sheet', () => {
-  test('with an unknown name is reported, whatever the name', async () => {
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount,__proto__,constructor,_row\n1,add,5,x,y,2\n');
-    const { url } = await startOddServer([user(1)]);
-    const environment = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: 'key-of-the-odd-server' };
-    const { stdout } = await invoke(['bulk', 'plan', 'balance', 'rows.csv', '--json'], { folder, environment });
-    expect(stdout).toContain('__proto__');
-    expect(stdout).toContain('constructor');
-    expect(stdout).not.toContain('_row');
   });
 });

@@ -12,7 +12,7 @@ import { openPeople } from '../../src/people/open.ts';
 import { readAllSettings, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import type { OtherConstants } from '../../src/settings/table.ts';
 import { openConsole } from '../../src/web/open.ts';
-import type { ConsoleAddress } from '../../src/web/server.ts';
+import type { ConsoleAddress } from '../../src/web/app.ts';
 import type { SandboxOptions } from './bent/sandbox.ts';
 import { mirroredFolder } from './mirror.ts';
 import { newAccount, operator } from './people.ts';

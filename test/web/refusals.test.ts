@@ -6,7 +6,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
 import { version } from '../../src/model/program.ts';
-import { limits } from '../../src/web/server.ts';
+import { limits } from '../../src/web/app.ts';
 import { startConsole } from '../support/console.ts';
 
 type Console = Awaited<ReturnType<typeof startConsole>>;

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
-import { limits } from '../../src/web/server.ts';
+import { limits } from '../../src/web/app.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
 import { invoke } from '../support/invoke.ts';

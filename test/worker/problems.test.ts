@@ -81,7 +81,6 @@ const each: {
     /sync/,
     5,
   ],
-  cut_off: [{ resource: 'users', windows: 2 }, 'users: 2 windows were not read to their end', /sync/, 5],
   last_run: [
     { started_at: timestampOf(now), status: 'failed', reasons: [{ resources: ['users'], reason: 'no answer' }] },
     'the last run, of 2026-03-11T10:00:00.000000Z, failed (users: no answer)',

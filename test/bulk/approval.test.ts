@@ -11,7 +11,7 @@ import {
 } from '../../src/bulk/approval.ts';
 import { batchOf } from '../../src/bulk/claim.ts';
 import type { Account } from '../../src/model/actor.ts';
-import { hourMs, timestampOf } from '../../src/model/time.ts';
+import { hourMs } from '../../src/model/time.ts';
 import { anna, newBatch, newIntent, newJournal, policyOf } from '../support/journal.ts';
 import { newAccount, newPeople } from '../support/people.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -75,41 +75,6 @@ describe('a batch', () => {
       'Submitted by anna: the right one',
       'Approved by bert',
     ]);
-  });
-
-  test('reports the state of its approval, and null if no policy covers it', async () => {
-    const { journal, report, submit, approve } = await world(2);
-    await submit({ note: '  the outage of March ' });
-    await approve('bert');
-    expect(await report()).toMatchObject({
-      state: 'waiting',
-      needed: 2,
-      missing: 1,
-      submitted: { by: anna, note: 'the outage of March' },
-      approvals: [
-        {
-          by: { account: 'bert' },
-          until: timestampOf(sandboxNow + 72 * hourMs),
-          at: timestampOf(sandboxNow),
-          problem: null,
-        },
-      ],
-      approvers: ['carla'],
-    });
-    expect(Object.keys((await report())?.approvals[0] ?? {})).toEqual(['by', 'at', 'until', 'problem']);
-    const { journal: free } = await newJournal();
-    await free.addBatch(newBatch(), [newIntent(2, 7)]);
-    expect(await approvalOf(free, { batch: 'one' })).toBeNull();
-    expect(journal.id).not.toBe(free.id);
-  });
-
-  test('is submitted with its reason to be sent again, and without a note if the note is blank', async () => {
-    const { journal, batch, report, submit } = await world();
-    await submit({ note: ' ', again: { reason: 'it is meant' } });
-    expect((await report())?.submitted?.note).toBeNull();
-    expect((await batch()).againReason).toBe('it is meant');
-    await expect(submit()).rejects.toThrow(/waits for 1 approval/);
-    expect(await journal.approval('one')).toMatchObject({ state: 'waiting' });
   });
 
   test('is submitted only if a row is planned or blocked; a request for deletions needs no rows', async () => {
@@ -179,14 +144,5 @@ describe('before it is sent, a batch', () => {
     await approve('carla');
     await check();
     expect(await steps()).toBe(3);
-  });
-
-  test('is submitted with the reason to send it again', async () => {
-    const { journal, batch } = await world();
-    await expect(checkApprovedOrSubmit(journal, await batch(), { reason: 'it is meant' })).rejects.toThrow(/waits for/);
-    expect((await batch()).againReason).toBe('it is meant');
-    const { journal: free } = await newJournal();
-    await free.addBatch(newBatch(), [newIntent(2, 7)]);
-    await checkApprovedOrSubmit(free, await batchOf(free, 'one'), none);
   });
 });

@@ -336,13 +336,6 @@ describe('what was taken back with the mark in its text', () => {
     );
   });
 
-  test('is no change of a balance that was set', () => {
-    const set = { ...ours, amount: 105, result: '=' };
-    const more = { type: 'set', amount: '105.00' } as const;
-    const transactions = [set, set, { ...back, amount: 105 }];
-    expect(judged({ balance: 105, transactions }, 'accepted', more)).toBe('over_applied');
-  });
-
   test('is said, and only the rest is in the command', () => {
     expect(judgementOf({ balance: 105, transactions: [ours, ours, back] }, 'accepted')).toEqual({
       kind: 'applied',
@@ -358,20 +351,6 @@ describe('what was taken back with the mark in its text', () => {
     });
     const four = { balance: 105, transactions: [ours, ours, ours, ours, back, { ...back, amount: 10 }] };
     expect(judgementOf(four, 'accepted').note).toMatch(/^made 4 times, and 3 of them were taken back: 4 transactions/);
-  });
-
-  test('is read from the command that the judgement prints', () => {
-    const over = judgementOf({ balance: 110, transactions: [ours, ours] }, 'accepted');
-    const description = /--description "([^"]*)"/.exec(over.kind === 'over_applied' ? over.reversal : '')?.[1] ?? '';
-    expect(judged({ balance: 105, transactions: [ours, ours, { ...back, description }] }, 'accepted')).toBe(
-      'applied by token',
-    );
-  });
-
-  test('is not in a reading if nothing was taken back, as in readings of older journals', () => {
-    const now = seen({ balance: 110, transactions: [ours, ours] });
-    expect(now).not.toHaveProperty('takenBack');
-    expect(seen({ balance: 105, transactions: [ours, ours, back] }).takenBack).toBe(1);
   });
 });
 
@@ -475,18 +454,6 @@ describe('the judgement of a user’s balance', () => {
     expect(judgementOf(back, 'accepted')).toEqual({ kind: 'unclear', after: '100.00', note, isMarked: true });
   });
 
-  test('counts a transaction once if the server shows it twice with the same id', () => {
-    const twice = [
-      { ...ours, id: 31 },
-      { ...ours, id: 31 },
-    ];
-    expect(judgementOf({ balance: 105, transactions: twice }, 'accepted')).toMatchObject({
-      kind: 'applied',
-      evidence: 'token',
-    });
-    expect(seen({ balance: 105, transactions: twice })).toMatchObject({ hits: 1, sum: '5.00' });
-  });
-
   test('says how to reverse what was made too often', () => {
     const parameters = { type: 'remove', amount: '2.50', description: null, expected_balance: null } as const;
     const twice = [1, 2, 3].map(() => ({ amount: 2.5, result: '-', description: token }));
@@ -527,11 +494,4 @@ describe('the judgement of a user’s balance', () => {
       expect(judgement.note).toBe(`made 3 times: 3 transactions carry ${token}`);
     }
   });
-});
-
-test('transactions with the mark of a row and other amounts are described by how many do what it says', () => {
-  const note = (...transactions: readonly Transaction[]): string =>
-    judgementOf({ balance: 100, transactions }, 'lost').note;
-  expect(note(half, half)).toMatch(/^2 transactions carry .*, and none of them has the amount and direction/);
-  expect(note(ours, half)).toMatch(/^2 transactions carry .*, and one of them has the amount and direction/);
 });

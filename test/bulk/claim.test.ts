@@ -7,7 +7,6 @@ import {
   checkFile,
   checkNotRepeated,
   checkServer,
-  claimRows,
   decideClaim,
   doneBefore,
   earlierClock,
@@ -49,10 +48,6 @@ describe('a row that is claimed', () => {
     expect(() => check(5, [sent('known', 1, 2)])).not.toThrow();
     expect(() => check(5, [sent('at the same time', 5, 7)])).not.toThrow();
     expect(() => check(5, [sent('since', 6, 7)])).toThrow(/1 row was sent before/);
-  });
-
-  test('is refused for a row that was claimed since, even if an older one was sent last', () => {
-    expect(() => check(5, [sent('since', 6, 7), sent('known', 1, 9)])).toThrow(/1 row was sent before/);
   });
 });
 
@@ -122,13 +117,6 @@ describe('a claim', () => {
     );
   });
 
-  test('is refused if the batch was approved before', () => {
-    for (const state of ['applying', 'stopped', 'done'] as const) {
-      const before = { ...batch, state, appliedAt: timestampOf(0) };
-      expect(refusal(() => decideClaim(clear, before, consent))).toMatch(/batch two was approved before/);
-    }
-  });
-
   test('is refused while the journal is behind the server or a row was made twice, whatever reason is given', () => {
     const behind = { ...clear, behind: batchNamed({ batch: 'one', behind: 'row 2 stands there' }) };
     expect(refusal(() => decideClaim(behind, batch, again))).toMatch(
@@ -190,19 +178,6 @@ describe('rows that were sent before', () => {
     expect(repeatLines(both)[0]).toMatch(/10:07 UTC, row 2 of batch three/);
     expect(lineOf({ fingerprint: 'another' })).toEqual([]);
     expect(lineOf({}, { fingerprint: null })).toEqual([]);
-  });
-
-  test('are named up to twenty, and the others are counted', () => {
-    const rows = Array.from({ length: 22 }, (_, index) => ({ ...planned, row: index + 2 }));
-    const words = (count: number) =>
-      refusal(() =>
-        decideClaim({ ...clear, rows: rows.slice(0, count), repeats: [sent('one', 1, 2)] }, batch, consent),
-      );
-    expect(words(22)).toMatch(/^2 \| 22 rows were sent before; nothing was sent now \| row 2: /);
-    expect(words(22).split('\n')).toHaveLength(22);
-    expect(words(22)).toMatch(/row 21: .*\nand 2 more\nTake these rows out/);
-    expect(words(20).split('\n')).toHaveLength(21);
-    expect(words(20)).not.toMatch(/more\n/);
   });
 
   test('are looked for within the time of the settings, and the day is the last 24 hours', () => {
@@ -293,22 +268,6 @@ describe('before anybody is asked to consent', () => {
   });
 });
 
-test('rows are claimed in the journal if nothing speaks against it, with a record of the consent', async () => {
-  const clock = { now: () => Date.UTC(2026, 2, 11) };
-  const { journal } = await newJournal(clock);
-  await journal.addBatch(newBatch(), [newIntent(2, 7, { fingerprint })]);
-  await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [
-    newIntent(2, 7, { fingerprint }),
-  ]);
-  const asked = { ...consent, againWithinMs: dayMs };
-  await claimRows(journal, 'one', asked, clock);
-  expect((await journal.batch('one'))?.state).toBe('applying');
-  const steps = (await Array.fromAsync(journal.audit({}))).map(({ kind, note }) => `${kind}: ${note}`);
-  expect(steps).toContain('consented: by typing 5.00');
-  await expect(claimRows(journal, 'two', asked, clock)).rejects.toThrow(/1 row was sent before/);
-  expect((await journal.batch('two'))?.state).toBe('planned');
-});
-
 describe('a batch is sent only', () => {
   test('if its file has not changed since the plan; a file that is gone is no problem', () => {
     const folder = temporaryFolder();
@@ -351,20 +310,5 @@ describe('a batch is sent only', () => {
     expect(await check({ owner: null, keyMark: 'other' })).toMatch(/key of another user/);
     expect(await check({}, owned(null))).toBe('none');
     expect(await check({ keyMark: 'other' }, owned(null))).toMatch(/key of another user/);
-  });
-
-  test('if a batch of that name exists', async () => {
-    const { journal } = await newJournal();
-    const missing = (name: string) =>
-      batchOf(journal, name).then(
-        () => 'none',
-        (error: OperatorError) => `${error.message} | ${error.advice}`,
-      );
-    expect(await missing('two')).toBe('there is no batch two | Nothing was planned yet.');
-    expect(await missing('last')).toBe('there is no batch | Nothing was planned yet.');
-    await journal.addBatch(newBatch(), []);
-    expect(await missing('two')).toMatch(/\| The newest is one;/);
-    expect(await missing('last')).toMatch(/^a command that changes a batch needs its name \| .* The newest is one\.$/);
-    expect((await batchOf(journal, 'one')).batch).toBe('one');
   });
 });

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import {
   checkStep,
   countNameOf,
-  countNames,
   countsOf,
   intentStates,
   isOpen,
@@ -45,38 +44,6 @@ describe('the states of a row', () => {
     ]);
   });
 
-  test('are counted under the names of the result', () => {
-    const each = Object.fromEntries(intentStates.map((state, at) => [state, 2 ** at]));
-    const bits = (counted: number) => intentStates.filter((_, at) => (counted & (2 ** at)) !== 0);
-    expect(Object.entries(countsOf(each)).map(([name, count]) => [name, bits(count)])).toEqual([
-      ['planned', ['planned']],
-      ['applied', ['applied']],
-      ['rejected', ['rejected', 'not_applied']],
-      ['unknown', ['sending', 'acknowledged', 'unknown', 'needs_human']],
-      ['blocked', ['blocked']],
-      ['skipped', ['skipped']],
-      ['invalid', ['invalid']],
-    ]);
-    expect(countsOf({})).toEqual(Object.fromEntries(countNames.map((name) => [name, 0])));
-  });
-
-  test('lead to a request only from planned, so that a row is sent again only after a step back to it', () => {
-    expect(intentStates.filter((state) => mayFollow(state, 'sending'))).toEqual(['planned']);
-  });
-
-  test('lead back to planned only if nothing was applied', () => {
-    const back = intentStates.filter((state) => mayFollow(state, 'planned'));
-    expect(back).toEqual(['sending', 'rejected', 'unknown', 'not_applied', 'needs_human', 'blocked']);
-    // Of a row that was made, it can only turn out that it was made too often.
-    expect(intentStates.filter((state) => mayFollow('applied', state))).toEqual(['needs_human']);
-  });
-
-  test('call a refused row rejected only after a look: a response alone leaves it open', () => {
-    expect(mayFollow('sending', 'rejected')).toBe(false);
-    expect(mayFollow('sending', 'applied')).toBe(false);
-    expect(mayFollow('sending', 'unknown')).toBe(true);
-  });
-
   test('are each counted once and written to one file', () => {
     const each = Object.fromEntries(intentStates.map((state) => [state, 1]));
     const counts = countsOf(each);
@@ -87,9 +54,5 @@ describe('the states of a row', () => {
       expect(resultFileOf(state)).toBe(kept);
     }
     expect(intentStates.filter(isOpen).map(countNameOf)).toEqual(['unknown', 'unknown', 'unknown', 'unknown']);
-  });
-
-  test('refuse a step that is not in the table', () => {
-    expect(() => checkStep('applied', 'planned')).toThrow(/cannot go from applied to planned/);
   });
 });

@@ -1,10 +1,8 @@
 /** What the mirror remembers of the journal that sent money, and when another journal is refused for it. */
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   acceptJournal,
   checkJournal,
-  type JournalMemory,
   memoryProblem,
   newestUnknownSend,
   refreshMemory,
@@ -13,7 +11,6 @@ import {
 } from '../../src/bulk/journal-memory.ts';
 import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { FileError } from '../../src/model/errors.ts';
 import { type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -98,25 +95,6 @@ test('the newest step of a journal is remembered with each request', async () =>
   expect(await newestUnknownSend(ports)).toBeNull();
 });
 
-test('a journal without steps, or without a mirror, is not remembered', async () => {
-  const { journal } = await newJournal();
-  const noted: unknown[] = [];
-  const memory: JournalMemory = {
-    recall: () => null,
-    remember: (each) => noted.push(each) > 0,
-  };
-  const empty: Journal = { ...journal, head: () => Promise.resolve(undefined) };
-  await rememberJournal({ journal: empty, memory, clock }, 'one');
-  expect(noted).toEqual([]);
-  for (const work of [
-    rememberJournal({ journal, memory: null, clock }, 'one'),
-    refreshMemory({ journal, memory: null, clock }),
-    checkJournal({ journal, memory: null }),
-  ]) {
-    await expect(work).resolves.toBeUndefined();
-  }
-});
-
 test('another journal is refused, and steps that sent nothing are remembered only of the known journal', async () => {
   const [journal, other, memory] = [await journalWith('one'), await journalWith('one'), memoryOf()];
   await refreshMemory({ journal, memory, clock });
@@ -173,37 +151,6 @@ test('the reason of a person is recorded with the step that the journal lacks, o
     ['nothing known', null],
     ['lost', { step: 7, hash: 'h7' }],
   ]);
-});
-
-test('another journal is refused even if it has the remembered step', async () => {
-  const [journal, memory] = [await journalWith('one'), memoryOf()];
-  await rememberJournal({ journal, memory, clock }, 'one');
-  await expect(checkJournal({ journal: { ...journal, id: 'other' }, memory })).rejects.toThrow(/knows another journal/);
-});
-
-test('a mirror that was removed remembers nothing, and no new file is made in its place', () => {
-  const file = `${temporaryFolder()}/mirror.db`;
-  const memory = memoryOf(file);
-  rmSync(file);
-  expect(memory.remember(sent, null)).toBe(true);
-  expect([memory.recall(), existsSync(file)]).toEqual([null, false]);
-});
-
-test('a mirror that cannot be read is reported', () => {
-  const file = `${temporaryFolder()}/mirror.db`;
-  const memory = memoryOf(file);
-  writeFileSync(file, 'no database at all'.repeat(1_000));
-  expect(() => memory.recall()).toThrow(FileError);
-});
-
-test('a mirror that is open for writing is used until it is closed, even if its file was removed', () => {
-  const file = `${temporaryFolder()}/mirror.db`;
-  const memory = memoryOf(file);
-  expect(memory.remember(sent, null)).toBe(true);
-  rmSync(file);
-  expect(memory.remember({ ...sent, step: 8, hash: 'h8' }, null)).toBe(false);
-  memory.close();
-  expect(() => memory.recall()).toThrow(/not open/);
 });
 
 test('the newest step of a shared journal is kept, never an older one', async () => {

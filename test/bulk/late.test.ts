@@ -85,20 +85,6 @@ describe('a write that is made late', () => {
     },
   );
 
-  test('is not sent again by a batch that was discarded', async () => {
-    const { sandbox, client, journal, user, states } = await world();
-    const first = await plan(journal, client, sheetOf([[user, 'add', '5']]));
-    await lost(sandbox, journal, client, first.batch, user);
-    const again = async () => {
-      const batch = (await journal.batch(first.batch)) ?? first;
-      return resolveRow(journal, batch, { row: 2, outcome: 'not_applied', reason: 'asked support', resend: true });
-    };
-    expect(await again()).toBe('planned');
-    await discardBatch(journal, (await journal.batch(first.batch)) ?? first, 'Kim pays it');
-    await expect(again()).rejects.toThrow(/was discarded: nothing of it is sent again/);
-    expect(await states(first.batch)).toEqual(['not_applied']);
-  });
-
   test('does not reverse a row twice: the second reversal is not sent', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
@@ -169,29 +155,6 @@ describe('a write that is made late', () => {
     expect((await intentsOf(journal, other))[0]?.problem).toBe(
       `row 2 of batch ${one}, which counted as not applied, was made after all`,
     );
-  });
-
-  test('that reverses a row leaves the other rows of the second reversal planned', async () => {
-    const { sandbox, client, journal, user, balance, states } = await world();
-    const second = newUser(sandbox, 100);
-    const rows = [second, user].map((each) => [each, 'add', '5']);
-    const paid = await plan(journal, client, sheetOf(rows));
-    await send(journal, client, paid.batch);
-    const one = await undo(journal, client, paid.batch);
-    sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${user}/` } });
-    await send(journal, client, one);
-    sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${second}/` } });
-    await send(journal, client, one, { clock: later });
-    await send(journal, client, one, { clock: { now: () => later.now() + 11 * minuteMs } });
-    expect(await states(one)).toEqual(['not_applied', 'not_applied']);
-    const other = await undo(journal, client, paid.batch);
-    sandbox.control.commitLate();
-    await send(journal, client, one, { clock: later });
-    expect([balance(), (await states(one, other)).toSorted()]).toEqual([
-      100,
-      ['applied', 'not_applied', 'planned', 'skipped'],
-    ]);
-    expect((await journal.batch(other))?.state).toBe('planned');
   });
 
   test('that reverses a row is recorded once the batch of the second reversal is not locked, even if that is blocked', async () => {

@@ -167,35 +167,6 @@ test('a row that a newer journal may have sent stays unknown until settle_after 
   expect(await states()).toEqual(['not_applied']);
 });
 
-test('a clock that jumps ahead makes no payment look old, in the journal or by its mark', async () => {
-  const { sandbox, client, folder, file, user, made } = await paying();
-  const journal = await open(file);
-  // Each sheet has another payment, too, so that no two sheets have the same rows.
-  const sheet = (more: string) =>
-    sheetOf([
-      [user, 'add', '5', 'Credit'],
-      [newUser(sandbox, 0), 'add', more, 'Credit'],
-    ]);
-  const [first, second] = [await plan(journal, client, sheet('1')), await plan(journal, client, sheet('2'))];
-  await send(journal, client, first.batch);
-  const clock = { now: () => systemClock.now() + 40 * dayMs };
-  const ahead = bulkClient(sandbox, 1_000, clock);
-  onTestFinished(() => ahead.close());
-  const sentBefore = /1 row was sent before; nothing was sent now/;
-  await expect(plan(journal, ahead, sheet('3'), { clock })).rejects.toThrow(sentBefore);
-  await expect(send(journal, ahead, second.batch, { clock })).rejects.toThrow(sentBefore);
-  const lost = await open(`${folder}/lost.db`);
-  const { batch } = await plan(lost, ahead, sheet('4'), { clock });
-  const { error } = await send(lost, ahead, batch, { clock });
-  expect(error?.message).toMatch(/the user has the same change already, with the mark/);
-  expect(made()).toBe(1);
-  // Once the server's clock agrees, the time has passed.
-  sandbox.control.setClock(clock.now());
-  await plan(journal, ahead, sheet('5'), { clock });
-  expect((await send(journal, ahead, second.batch, { clock })).error).toBeNull();
-  expect(made()).toBe(2);
-});
-
 test('a payment that was made while the clock was far behind does not look old once the clock is right', async () => {
   const { sandbox, client, file, user, made } = await paying();
   const clock = { now: () => systemClock.now() - 40 * dayMs };

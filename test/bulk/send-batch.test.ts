@@ -185,34 +185,6 @@ describe('a batch', () => {
     expect([(await batch()).state, await journal.lockOwner('one')]).toEqual(['done', undefined]);
   });
 
-  test('that may not be sent stays as it was, or is stopped if it was approved before', async () => {
-    const fresh = await world([7, 8]);
-    await expect(fresh.go({ memory: fresh.other })).rejects.toThrow(/this mirror knows another journal/);
-    expect([(await fresh.batch()).state, fresh.requests, await fresh.journal.lockOwner('one')]).toEqual([
-      'planned',
-      [],
-      undefined,
-    ]);
-    const begun = await world([7, 8], ['applied']);
-    expect(problemOf(await begun.go({ memory: begun.other }))).toMatch(/this mirror knows another journal/);
-    expect([(await begun.batch()).state, begun.requests]).toEqual(['stopped', []]);
-  });
-
-  test('passes a bug on, and frees its lock', async () => {
-    for (const states of [[], ['applied']] as const) {
-      const { go, batch, journal, other } = await world([7, 8], states);
-      const { state } = await batch();
-      const memory = {
-        ...other,
-        recall: () => {
-          throw bug;
-        },
-      };
-      await expect(go({ memory })).rejects.toThrow(bug);
-      expect([(await batch()).state, await journal.lockOwner('one')]).toEqual([state, undefined]);
-    }
-  });
-
   test('is sent once a person accepts the journal', async () => {
     const { go, other, ports, requests, journal } = await world([7]);
     let known: object = other.recall();
@@ -220,35 +192,6 @@ describe('a batch', () => {
     await acceptJournal({ ...ports, memory: memory as never }, 'the old one is gone');
     expect(await go({ memory })).toEqual({ stop: null });
     expect([requests, known]).toEqual([[7], expect.objectContaining({ journal: journal.id })]);
-  });
-
-  test('that another process holds the lock of is not sent', async () => {
-    const { go, file, clock, requests } = await world([7]);
-    const another = await openJournal(file, anna, clock);
-    onTestFinished(() => another.close());
-    await another.acquireLock('one');
-    await expect(go()).rejects.toMatchObject({ name: 'LockHeldError' });
-    expect(requests).toEqual([]);
-  });
-
-  test('ends without an error if its lock cannot be released, but a bug is passed on', async () => {
-    const first = await world([7]);
-    expect(await first.within({ releaseLock: () => Promise.reject(full) })).toEqual({ stop: null });
-    const second = await world([7]);
-    await expect(second.within({ releaseLock: () => Promise.reject(bug) })).rejects.toThrow(bug);
-  });
-
-  test('is done once no row is open, planned or blocked', async () => {
-    const end = async (users: readonly number[], states: readonly IntentState[]) => {
-      const { reconcile, batch, leave } = await world(users, states);
-      leave();
-      await reconcile();
-      return (await batch()).state;
-    };
-    expect(await end([7, 8], ['skipped', 'skipped'])).toBe('done');
-    for (const state of ['blocked', 'unknown', 'needs_human', 'planned'] as const) {
-      expect([state, await end([7, 8], ['skipped', state])]).toEqual([state, 'stopped']);
-    }
   });
 });
 
@@ -261,13 +204,6 @@ describe('a row that was sent by an earlier run', () => {
       [7, 8],
       ['applied', 'applied', 'applied'],
     ]);
-  });
-
-  test('and was left sending is looked for, not sent again', async () => {
-    const { go, make, tokenOf, requests, states } = await world([7, 8], ['sending']);
-    make(7, `Credit ${tokenOf(2)}`);
-    expect(await go()).toEqual({ stop: null });
-    expect([requests, await states()]).toEqual([[8], ['applied', 'applied']]);
   });
 
   test('and cannot be looked for ends the run before anything is sent', async () => {
@@ -312,30 +248,11 @@ describe('the first row', () => {
     expect([stop, requests, await states()]).toEqual([null, [6, 8, 9], ['rejected', 'skipped', 'rejected', 'applied']]);
   });
 
-  test('leaves its part to the next if a person wanted it sent again and its precondition fails', async () => {
-    const { go, journal, requests, states } = await world([7, 8], ['not_applied']);
-    await journal.move({ batch: 'one', row: 2, from: 'not_applied', to: 'planned', fields: { evidence: 'person' } });
-    const closed = { ...balance, failedPrecondition: ({ user }) => (user === 7 ? 'it is closed' : null) } as Action;
-    expect(await go({}, {}, closed)).toEqual({ stop: null });
-    expect([requests, await states()]).toEqual([[8], ['not_applied', 'applied']]);
-  });
-
   test('that the server accepts but does not make stops the batch', async () => {
     const { go, tell, requests, states } = await world([7, 8]);
     tell(7, () => fine);
     expect(problemOf(await go({}, { settleAfterMs: 0 }))).toMatch(/^row 2, which was sent alone/);
     expect([requests, await states()]).toEqual([[7], ['not_applied', 'planned']]);
-  });
-
-  test('that is blocked by a row of another batch leaves its part to the next', async () => {
-    const { whole, journal, requests, states, batch } = await world([7, 8]);
-    await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [
-      newIntent(5, 7, { fingerprint: 'another' }),
-    ]);
-    await journal.claim('two', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    await journal.move({ batch: 'two', row: 5, from: 'planned', to: 'sending' });
-    expect(await whole()).toMatchObject({ stop: null, error: { message: '1 row was not applied' } });
-    expect([requests, await states(), (await batch()).state]).toEqual([[8], ['blocked', 'applied'], 'stopped']);
   });
 
   test('whose outcome is unknown stops the batch, even if a refusal would concern its own user only', async () => {
@@ -345,13 +262,6 @@ describe('the first row', () => {
       /^row 2, which was sent alone before all others, is not known to be applied: the batch was stopped$/,
     );
     expect([requests, await states()]).toEqual([[6], ['unknown', 'planned']]);
-  });
-
-  test('does not exist if no row is sent, and the batch is done', async () => {
-    const { go, requests, states, batch } = await world([7, 8]);
-    const closed = { ...balance, failedPrecondition: () => 'it is closed' };
-    expect(await go({}, {}, closed)).toEqual({ stop: null });
-    expect([requests, await states(), (await batch()).state]).toEqual([[], ['skipped', 'skipped'], 'done']);
   });
 
   test('is no failure if the run is stopped while it waits or is looked at', async () => {
@@ -490,16 +400,6 @@ describe('a server that asks to come back later', () => {
     expect([requests.length, await states()]).toEqual([11, ['planned', 'planned']]);
   });
 
-  test('for too long ends the run, even if it then always says at once', async () => {
-    const long = await world([7]);
-    long.tell(7, busy(15 * minuteMs + 1));
-    expect([problemOf(await long.go()), long.waits()]).toEqual(['come back later', []]);
-    const { go, tell, waits, requests } = await world([7]);
-    tell(7, busy(15 * minuteMs - 2_000), ...Array.from({ length: 20 }, () => busy(0)));
-    expect([problemOf(await go()), requests.length]).toEqual(['come back later', 4]);
-    expect(waits()).toEqual([15 * minuteMs - 2_000, 0, 0]);
-  });
-
   test('is tried three times if it cannot be reached', async () => {
     const { go, tell, waits, requests, states } = await world([7, 8]);
     tell(7, away, away, away);
@@ -514,20 +414,6 @@ describe('a server that asks to come back later', () => {
     const back = await world([7]);
     back.tell(7, away, busy(3_000), away);
     expect([await back.go(), back.waits()]).toEqual([{ stop: null }, [2_000, 3_000, 4_000]]);
-  });
-
-  test('is no failure if the run is stopped during the wait, but a bug during the wait is passed on', async () => {
-    const { go, tell, stop, requests } = await world([7, 8]);
-    tell(8, busy(5));
-    const sleep = () => {
-      stop.abort(new Error('stopped'));
-      return Promise.reject(new Error('stopped'));
-    };
-    expect(await go({ sleep })).toEqual({ stop: null });
-    expect(requests).toEqual([7, 8]);
-    const other = await world([7, 8]);
-    other.tell(8, busy(5));
-    await expect(other.go({ sleep: () => Promise.reject(bug) })).rejects.toThrow(bug);
   });
 
   test('and cannot be reached ends the run with 4, or with 5 once a row was sent', async () => {
@@ -561,15 +447,6 @@ describe('a run', () => {
       void (event.kind === 'row' && event.row === 3 && stop.abort(new Error('stopped')));
     expect(await go({ progress })).toEqual({ stop: null });
     expect(await states()).toEqual(['applied', 'applied', 'planned', 'planned']);
-  });
-
-  test('that is asked to stop still says if the key is refused', async () => {
-    const { go, tell, stop } = await world([7, 8, 9]);
-    tell(8, () => {
-      stop.abort(new Error('stopped'));
-      throw new KeyRefused('the key is refused', 401);
-    });
-    expect((await go()).stop).toBeInstanceOf(KeyRefusedError);
   });
 
   test('sends what another journal seems to have sent only with a reason given to the resumed run, not to the first', async () => {
@@ -720,28 +597,6 @@ describe('rows side by side', () => {
     };
   }
 
-  test('are as many as allowed, and no more', async () => {
-    const { go, tell, client, requests, states } = await world([5, 6, 7, 8]);
-    const { say, open } = gates([6, 7, 8]);
-    for (const user of [6, 7, 8]) tell(user, say(user));
-    const order: string[] = [];
-    const getUser = (user: number) => {
-      order.push(`user ${user}`);
-      return client.getUser(user);
-    };
-    const progress = (event: BulkEvent): void => void (event.kind === 'row' && order.push(`end of row ${event.row}`));
-    const end = go({ client: { ...client, getUser }, progress }, { concurrency: 2 });
-    await expect.poll(() => requests).toEqual([5, 6, 7]);
-    open(7);
-    await expect.poll(() => requests).toEqual([5, 6, 7, 8]);
-    open(8);
-    open(6);
-    expect(await end).toEqual({ stop: null });
-    expect(await states()).toEqual(['applied', 'applied', 'applied', 'applied']);
-    // The third is not even looked at before it has a place.
-    expect(order.indexOf('user 8')).toBeGreaterThan(order.indexOf('end of row 4'));
-  });
-
   test('of one user are sent in the order of the file, while others go on', async () => {
     const { go, tell, requests, states } = await world([5, 6, 6, 7]);
     const { say, open } = gates([6]);
@@ -758,38 +613,6 @@ describe('rows side by side', () => {
     const many = await world([5, 6, 6, 6, 6, 6]);
     expect(await many.go({}, { concurrency: 3 })).toEqual({ stop: null });
     expect(new Set(await many.states())).toEqual(new Set(['applied']));
-  });
-
-  test('that wait for their turn do not begin once the run is asked to stop', async () => {
-    const { go, tell, stop, requests, states } = await world([5, 6, 6, 7]);
-    const { say, open } = gates([6]);
-    tell(6, say(6));
-    const end = go({}, { concurrency: 3 });
-    await expect.poll(() => requests).toEqual([5, 6, 7]);
-    stop.abort(new Error('stopped'));
-    open(6);
-    expect(await end).toEqual({ stop: null });
-    expect([requests, await states()]).toEqual([
-      [5, 6, 7],
-      ['applied', 'applied', 'planned', 'applied'],
-    ]);
-  });
-
-  test('that meet a bug end with it once the others under way have ended, and no other begins', async () => {
-    const { go, tell, requests, states } = await world([5, 6, 7, 7, 8, 9]);
-    const { say, open } = gates([6]);
-    tell(6, say(6));
-    tell(7, () => {
-      throw bug;
-    });
-    const end = go({}, { concurrency: 3 });
-    await expect.poll(() => requests).toEqual([5, 6, 7]);
-    open(6);
-    await expect(end).rejects.toThrow(bug);
-    expect([requests, await states()]).toEqual([
-      [5, 6, 7],
-      ['applied', 'applied', 'sending', 'planned', 'planned', 'planned'],
-    ]);
   });
 });
 
@@ -827,12 +650,6 @@ describe('a run that only looks', () => {
       stop: null,
     });
     expect([await batch(), await states()]).toEqual([before, ['planned', 'planned']]);
-  });
-
-  test('looks for rows that were left sending', async () => {
-    const { reconcile, states } = await world([7, 8], ['sending']);
-    await reconcile();
-    expect((await states())[0]).not.toBe('sending');
   });
 });
 
@@ -896,16 +713,6 @@ describe('before a total is typed', () => {
 });
 
 describe('the report at the end', () => {
-  test('shows the batch as it is then', async () => {
-    const { whole, within, batch } = await world([7]);
-    const { report, error } = await whole();
-    expect([report, error]).toEqual([expect.objectContaining({ batch: 'one', state: 'done' }), null]);
-    expect(report.counts).toMatchObject({ applied: 1, planned: 0 });
-    const found = await batch();
-    const gone = await within({ batch: () => Promise.resolve(undefined), accept: () => Promise.resolve() });
-    expect([gone, found.batch]).toEqual([{ stop: null }, 'one']);
-  });
-
   test('says why the run stopped if the journal cannot be read any more, never that nothing was sent', async () => {
     const reading = async (failure: Error, say?: Say): Promise<unknown> => {
       const { journal, whole, tell } = await world([7, 8]);
@@ -938,10 +745,6 @@ describe('the report at the end', () => {
     if (isAway) leave();
     return (await whole({}, {}, balance, false)).error;
   };
-
-  test('has no error if every row was applied', async () => {
-    expect(await errorOf(['applied', 'applied'])).toBeNull();
-  });
 
   test.each([
     [['applied', 'planned'], '1 row was not applied'],

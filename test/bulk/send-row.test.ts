@@ -3,9 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { type BalanceParameters, observationOf } from '../../src/bulk/actions/balance-judge.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import {
-  KeyRefused,
   NotFound,
-  NotTheApi,
   RefusedInput,
   type Response,
   ServerFailed,
@@ -109,13 +107,6 @@ describe('a row that was never sent', () => {
   ])('is skipped if the user is found %s', (_, planned, user, note) => {
     expect(decided({ ...first, ...planned }, user)).toMatchObject({ kind: 'move', to: 'skipped', note });
   });
-
-  test('is sent if the names differ only in case, or are not shown', () => {
-    const named = { ...first, plannedEmail: 'Anna@x.example', plannedUsername: 'Anna' };
-    expect(decided(named, { email: 'anna@X.example', username: 'ANNA' })).toEqual({ kind: 'send' });
-    expect(decided(named)).toEqual({ kind: 'send' });
-    expect(decided(first, { email: 'bert@x.example', username: 'Bert' })).toEqual({ kind: 'send' });
-  });
 });
 
 test.each([
@@ -130,13 +121,6 @@ test.each([
     expect(unsentState({ attempts, evidence, httpStatus })).toBe(to);
   },
 );
-
-test('a row is skipped with a reason if its user cannot be read or is another one', () => {
-  const note = 'the server shows another user in place of this one';
-  expect(decided(first, { ...look(), another: true })).toMatchObject({ kind: 'move', to: 'skipped', note });
-  const seen = { ...look(), balance: null };
-  expect(decided(first, seen)).toMatchObject({ kind: 'move', to: 'skipped', note: 'the balance cannot be read' });
-});
 
 describe('a row that was sent and is to be sent again', () => {
   test('is sent if nothing of it is on the server', () => {
@@ -284,16 +268,6 @@ async function sending(
 const problemOf = (end: object): string => ('stop' in end ? ((end.stop as Error | null)?.message ?? 'none') : 'later');
 
 describe('a row on its way', () => {
-  test('is blocked by an open row of the same user', async () => {
-    const { journal, go, intent, requests, notes } = await sending();
-    await journal.addBatch(newBatch({ batch: 'two', hash: 'h2' }), [newIntent(5, 7)]);
-    await journal.claim('two', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    await journal.move({ batch: 'two', row: 5, from: 'planned', to: 'sending' });
-    expect(await go()).toEqual({ state: 'blocked', stop: null });
-    expect([(await intent()).problem, requests]).toEqual(['row 5 of batch two is open', []]);
-    expect(await notes()).toContain('row 5 of batch two is open');
-  });
-
   test('is blocked, too, if the other row was opened after the look', async () => {
     const { journal, within, intent, requests } = await sending();
     const move: Journal['move'] = (step) => (step.to === 'sending' ? Promise.resolve(false) : journal.move(step));
@@ -349,68 +323,12 @@ describe('a row on its way', () => {
     expect(may).toEqual([true, false, true, false]);
   });
 
-  test('is planned again if the server asks to come back later, with its response on record', async () => {
-    const { fails, intent, notes } = await sending();
-    const busy = new ServerFailed('too many requests of secret', 429, { waitMs: 5 });
-    expect(await fails(busy)).toEqual({ later: { kind: 'later', httpStatus: 429, waitMs: 5, error: busy } });
-    expect(await intent()).toMatchObject({ state: 'planned', httpStatus: 429, attempts: 1 });
-    expect(await notes()).toContain('nothing was done: too many requests of …');
-    expect(await fails(new Unreachable('nobody'))).toMatchObject({ later: { httpStatus: null } });
-    expect((await intent()).httpStatus).toBeNull();
-  });
-
   test('is unknown if the server asks to come back later and has made such a row before', async () => {
     const { go, intent, world } = await sending();
     const busy = new ServerFailed('too many requests', 429, { waitMs: 5 });
     const client = { ...world.client, sendExactly: () => Promise.reject(busy) };
     expect(await go({ client, makesPutOff: true })).toMatchObject({ state: 'unknown', stop: null });
     expect(await intent()).toMatchObject({ state: 'unknown', httpStatus: 429, answerKind: 'lost', attempts: 1 });
-  });
-
-  test('stays planned if its mark is on the server already, and the journal is marked as behind', async () => {
-    const { journal, go, intent, requests } = await sending({ transactions: [ours] });
-    const end = await go();
-    expect(problemOf(end)).toMatch(/this journal is older than the server: row 2 stands on the server with its mark/);
-    expect(end).toMatchObject({ state: 'planned' });
-    expect([(await intent()).state, (await journal.batch('one'))?.behind, requests]).toEqual([
-      'planned',
-      expect.stringMatching(/row 2 stands on the server/),
-      [],
-    ]);
-  });
-
-  test('stops the batch if it was made twice', async () => {
-    const user = { transactions: [] as object[], balance: 100 };
-    const { fails, go, intent } = await sending(user);
-    await fails(new Unreachable('nobody'));
-    user.transactions = [ours, ours];
-    user.balance = 110;
-    const end = await go();
-    expect([problemOf(end), (await intent()).state]).toEqual([
-      expect.stringMatching(/row 2 was over-applied/),
-      'needs_human',
-    ]);
-    const once = await sending({ ...user, transactions: [] });
-    await once.fails(new Unreachable('nobody'));
-    expect(
-      await once.by({
-        getUser: () => Promise.resolve({ body: { id: 7, balance: 105, balance_transactions: [ours] } }),
-      }),
-    ).toEqual({
-      state: 'applied',
-      stop: null,
-    });
-  });
-
-  test('records the response, without the key, and what was seen', async () => {
-    const { go, intent } = await sending();
-    await go();
-    expect(await intent()).toMatchObject({
-      answerKind: 'accepted',
-      httpStatus: 200,
-      answer: '{"key":"…"}',
-      problem: expect.stringMatching(/^the balance is 100.00, as it was before/),
-    });
   });
 });
 
@@ -503,15 +421,5 @@ describe('the response to a row', () => {
       httpStatus: answer === null ? null : Number(answer.slice(5)),
     });
     expect(problemOf(end)).toBe('none');
-  });
-
-  test('stops the batch if every other row would get the same', async () => {
-    for (const error of [new KeyRefused('the key is refused', 401, response(401)), new NotTheApi('a web page')]) {
-      const { fails, intent } = await sending();
-      expect(problemOf(await fails(error))).toBe(error.message);
-      expect(await intent()).toMatchObject({ answerKind: 'refused', problem: expect.stringContaining(error.message) });
-    }
-    const { fails } = await sending();
-    await expect(fails(new TypeError('a bug'))).rejects.toThrow(/a bug/);
   });
 });

@@ -163,46 +163,6 @@ describe('a batch without faults', () => {
     ]);
     expect(await states()).toEqual(['applied', 'applied', 'planned']);
   });
-
-  test('sends the rows of one user in the order of the file, whatever is sent beside them', async () => {
-    const rows = (users: readonly number[]): Cells[] =>
-      [1, 2, 3].flatMap((round) => users.map((user) => [user, 'add', round, `Round ${round}`]));
-    const { sandbox, journal, batch, users, go } = await planned({ users: 4, rows, behaviour: { latency_jitter: 5 } });
-    expect((await go({ concurrency: 4 })).error).toBeNull();
-    for (const user of users) {
-      const made = sandbox.control.ledger().filter((entry) => entry.user_id === user);
-      expect(made.map(({ body }) => body['amount'])).toEqual([1, 2, 3]);
-    }
-    expect(await journal.counts(batch)).toEqual({ applied: 12 });
-    expect(sandbox.control.requests().mostAtOnce).toBeGreaterThan(1);
-  });
-
-  test('sends one row at a time by default', async () => {
-    const { sandbox, go } = await planned({ users: 3 });
-    await go();
-    expect(sandbox.control.requests().mostAtOnce).toBe(1);
-  });
-});
-
-describe('the first row', () => {
-  test('is sent alone, and if it is not applied, no other is sent', async () => {
-    const { sandbox, users, go, states } = await planned({ users: 3 });
-    failNext(sandbox, users[0], 'commit_reset');
-    sandbox.control.setBehaviour({ transactions: 'hidden' });
-    const { error } = await go({ concurrency: 3 });
-    expect(error?.exitCode).toBe(8);
-    expect(await states()).toEqual(['unknown', 'planned', 'planned']);
-    expect(writes(sandbox)).toBe(1);
-  });
-
-  test('that must not be sent any more lets the next one go alone', async () => {
-    const rows = (users: readonly number[]): Cells[] => users.map((user) => [user, 'set', '5', 'x']);
-    const { sandbox, users, go, states } = await planned({ users: 3, rows });
-    sandbox.control.update('users', users[0] ?? 0, { balance: 7 });
-    const { error } = await go();
-    expect(await states()).toEqual(['skipped', 'applied', 'applied']);
-    expect(error?.exitCode).toBe(5);
-  });
 });
 
 describe('a lost response', () => {
@@ -457,31 +417,6 @@ describe('a refusal', () => {
       problem: expect.stringMatching(/balance of the user is too low/) as string,
     });
   });
-
-  test('of the key stops the batch, and resume sends the rest', async () => {
-    const { sandbox, journal, batch, go, states } = await planned({
-      users: 3,
-      behaviour: { forbidden: 'users.update-balance' },
-    });
-    const { error } = await go();
-    expect(error?.exitCode).toBe(3);
-    expect(await states()).toEqual(['rejected', 'planned', 'planned']);
-    expect((await journal.batch(batch))?.state).toBe('stopped');
-    sandbox.control.setBehaviour({ forbidden: '' });
-    expect((await go()).error?.exitCode).toBe(5);
-    // Only a person can have a refused row sent again.
-    expect(await states()).toEqual(['rejected', 'applied', 'applied']);
-  });
-
-  test('of the key before anything is sent leaves every row as it was', async () => {
-    const { sandbox, journal, batch, go, states } = await planned({ users: 2 });
-    const stranger = bulkClient({ url: sandbox.url, key: 'other' });
-    const { error } = await send(journal, stranger, batch);
-    await stranger.close();
-    expect(error?.exitCode).toBe(3);
-    expect(await states()).toEqual(['planned', 'planned']);
-    expect((await go()).error).toBeNull();
-  });
 });
 
 describe('a list that lags and shows transactions that a single user does not', () => {
@@ -546,32 +481,6 @@ describe('a server that asks to come back later', () => {
     expect((await send(journal, { ...client, address: direct.address }, batch)).error).toBeNull();
     expect([await states(), writes(sandbox)]).toEqual([['applied'], 1]);
   });
-
-  test('for too long ends the run with 4, and the row stays planned', async () => {
-    const { sandbox, users, go, states } = await planned();
-    sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
-    failNext(sandbox, users[0], 'error_503');
-    expect((await go()).error?.exitCode).toBe(4);
-    expect(await states()).toEqual(['planned']);
-  });
-});
-
-describe('a server that is gone', () => {
-  test('after a row was applied ends the run with 5', async () => {
-    const { sandbox, users, go, states } = await planned({ users: 2 });
-    sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
-    failNext(sandbox, users[1], 'error_503');
-    expect((await go()).error).toMatchObject({ name: 'IncompleteError', exitCode: 5 });
-    expect(await states()).toEqual(['applied', 'planned']);
-  });
-
-  test('ends the run with 4, and the rows stay as they were', async () => {
-    const { sandbox, journal, client, batch, states } = await planned({ users: 2 });
-    await sandbox.close();
-    const { error } = await send(journal, client, batch);
-    expect(error?.exitCode).toBe(4);
-    expect(await states()).toEqual(['planned', 'planned']);
-  });
 });
 
 describe('a row is not sent any more', () => {
@@ -624,42 +533,6 @@ describe('a row is not sent any more', () => {
       { state: 'skipped', problem: 'the user is no longer known by email:anna@one.example' },
     ]);
   });
-});
-
-describe('a run that is asked to stop', () => {
-  test('finishes the row under way and begins no other', async () => {
-    const { journal, batch, go, states } = await planned({ users: 3 });
-    const stop = new AbortController();
-    await go({ signal: stop.signal, onEvent: (event) => event.kind === 'row' && stop.abort(new Error('stopped')) });
-    expect(await states()).toEqual(['applied', 'planned', 'planned']);
-    expect((await journal.batch(batch))?.state).toBe('stopped');
-    expect((await go()).error).toBeNull();
-  });
-
-  test('while it waits stops at once', async () => {
-    const { sandbox, users, go, states } = await planned({ users: 2 });
-    sandbox.control.setBehaviour({ retry_after_seconds: 0 });
-    failNext(sandbox, users[0], 'too_many', 5);
-    const stop = new AbortController();
-    await go({ signal: stop.signal, onEvent: (event) => event.kind === 'wait' && stop.abort(new Error('stopped')) });
-    expect(await states()).toEqual(['planned', 'planned']);
-  });
-
-  test('by too many errors ends with 5', async () => {
-    const rows = (users: readonly number[]): Cells[] =>
-      users.map((user, at) => [user, 'remove', at === 0 ? 5 : 500, 'x']);
-    const { go, states } = await planned({ users: 5, rows, behaviour: { negative_balance: 'refused' } });
-    const { error } = await go({ maxErrors: 2 });
-    expect([error?.exitCode, error?.message]).toEqual([5, '2 rows failed, as many as one run may have']);
-    expect(await states()).toEqual(['applied', 'rejected', 'rejected', 'planned', 'planned']);
-  });
-});
-
-test('a batch that is locked is not sent', async () => {
-  const { sandbox, journal, batch, go } = await planned();
-  await journal.acquireLock(batch);
-  await expect(go()).rejects.toThrow(/in other hands: process/);
-  expect(writes(sandbox)).toBe(0);
 });
 
 describe('a balance that others change at any step', () => {

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { NotFound, Unreachable } from '../../src/api/errors.ts';
 import type { Counters } from '../../src/api/retry.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
 import { reconcileRows, recordLate, reviewElsewhere, settleAll } from '../../src/bulk/late.ts';
 import { discardBatch, resolveRow } from '../../src/bulk/resolve.ts';
@@ -112,17 +111,6 @@ describe('an open row', () => {
     expect(waits).toEqual([]);
   });
 
-  test('that the balance contradicts keeps its old problem and the new one', async () => {
-    const { show, settle, intent } = await world(['unknown'], { problem: 'the response was lost' });
-    show(2, 101, made(2));
-    await settle();
-    expect(await intent()).toMatchObject({
-      state: 'applied',
-      discrepancy: 'balance',
-      problem: expect.stringMatching(/^the response was lost; the transaction with .* is there, but the balance was/),
-    });
-  });
-
   test('that is not found stays unknown until settle_after, and is not applied after two looks that agree', async () => {
     const { show, settle, intent, waits, looks, pass } = await world(['unknown']);
     show(2, 100);
@@ -191,16 +179,6 @@ describe('an open row', () => {
     expect(await intent()).toMatchObject({ discrepancy: 'over_applied', recordId: null });
   });
 
-  test('stays as it is if the server does not respond; a bug, or a row that is not open, is an error', async () => {
-    const { settle, intent, sending } = await world(['unknown']);
-    expect(await settle()).toEqual({ state: 'unknown', stop: expect.any(Unreachable) });
-    const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
-    await expect(settle({ client: bug })).rejects.toThrow(/a bug/);
-    await expect(settleRow(sending, { ...(await intent()), state: 'applied' })).rejects.toThrow(
-      'row 2 is applied and cannot be settled',
-    );
-  });
-
   test('is left to a person in the end if the server shows another user in place of its own', async () => {
     const { settle, pass, intent } = await world(['unknown']);
     const another = { id: 99, balance: 105, balance_transactions: [made(2)] };
@@ -243,20 +221,6 @@ describe('an open row', () => {
       expect(await settleAnother({ client: another.client })).toEqual({ state: 'rejected', stop: null });
       // The last look is there because the user may have come back meanwhile.
       expect(another.requests.slice(0, 4)).toEqual(['user 2', 'list', 'user 9', 'user 2']);
-    });
-
-    test('is judged as usual if the row creates a user', async () => {
-      const { sending, intent } = await world(['unknown'], { answerKind: 'refused' });
-      const list = () => Promise.resolve({ records: [], total: 0 });
-      const made = { user: null, parameters: { email: 'new@example.com', username: 'new' } };
-      const { state } = await settleRow(
-        { ...sending, action: create, client: { counters: {}, list } } as unknown as Sending,
-        {
-          ...(await intent()),
-          ...made,
-        },
-      );
-      expect(state).toBe('rejected');
     });
 
     test('is judged as usual if the response was lost or the user is found', async () => {
@@ -307,15 +271,6 @@ describe('the rows of a batch', () => {
     ]);
     expect(await settleAll(sending)).toBeNull();
     expect(events).toHaveLength(3);
-  });
-
-  test('are left if the first look fails or the run is stopped', async () => {
-    const { sending, looks, stop } = await world(['unknown', 'unknown']);
-    expect(await settleAll(sending)).toBeInstanceOf(Unreachable);
-    expect(looks).toEqual([2]);
-    stop.abort(new Error('stopped'));
-    expect(await settleAll(sending)).toBeNull();
-    expect(looks).toEqual([2]);
   });
 
   test('that count as not applied are looked at again, and no others', async () => {
@@ -369,33 +324,6 @@ describe('the rows of a batch', () => {
     expect(await claimed.intent()).toMatchObject({ state: 'applied', claimedAt: before });
   });
 
-  test('are reconciled past a row that was made twice, but not past an error', async () => {
-    const { show, sending, states, looks } = await world(['unknown', 'not_applied']);
-    show(2, 110, made(2), again(2));
-    show(3, 105, made(3));
-    expect((await reconcileRows(sending))?.message).toMatch(/row 2 was over-applied/);
-    expect([await states(), looks]).toEqual([
-      ['needs_human', 'applied'],
-      [2, 3],
-    ]);
-    const away = await world(['unknown', 'not_applied']);
-    away.show(3, 105, made(3));
-    expect(await reconcileRows(away.sending)).toBeInstanceOf(Unreachable);
-    expect(away.looks).toEqual([2]);
-    const twice = await world(['not_applied']);
-    twice.show(2, 110, made(2), again(2));
-    expect((await reconcileRows(twice.sending))?.message).toMatch(/row 2 was over-applied/);
-  });
-
-  test('that were made twice keep the balance that was seen before if it is no longer shown', async () => {
-    const { sending, show, settle, intent } = await world(['unknown']);
-    show(2, 105, made(2));
-    await settle();
-    show(2, undefined, made(2), again(2));
-    await reconcileRows(sending);
-    expect(await intent()).toMatchObject({ state: 'needs_human', after: '105.00' });
-  });
-
   test('are not looked at if they were made twice and a person decided about them', async () => {
     const { show, sending, looks, journal, batch } = await world(['unknown']);
     show(2, 110, made(2), again(2));
@@ -417,22 +345,6 @@ describe('a row of another batch', () => {
     expect(await elsewhere(2)).toBeNull();
     expect((await elsewhere(3))?.message).toMatch(/row 3 was over-applied/);
     expect([await states(), await journal.lockOwner('one')]).toEqual([['applied', 'needs_human'], undefined]);
-  });
-
-  test('is left alone if it is open by now or gone, or if its batch is locked', async () => {
-    const { sending, show, states, journal, looks } = await world(['unknown', 'not_applied']);
-    show(2, 105, made(2));
-    show(3, 105, made(3));
-    const elsewhere = (batch: string, row: number) => reviewElsewhere(sending, { batch, row, state: 'not_applied' });
-    expect(await elsewhere('one', 3)).toBeNull();
-    await journal.releaseLock('one');
-    for (const [batch, row] of [
-      ['one', 2],
-      ['one', 9],
-      ['none', 2],
-    ] as const)
-      expect(await elsewhere(batch, row)).toBeNull();
-    expect([looks, await states()]).toEqual([[], ['unknown', 'not_applied']]);
   });
 });
 
@@ -499,26 +411,6 @@ describe('the decision of a person', () => {
       'stopped',
     ]);
     expect(await journal.lockOwner('one')).toBeUndefined();
-  });
-
-  test('takes one step, or two if the row was only acknowledged', async () => {
-    const stepsFrom = async (state: IntentState) => {
-      const { journal, batch } = await world([state]);
-      await journal.releaseLock('one');
-      const steps: string[] = [];
-      const watched: Journal = {
-        ...journal,
-        move: (step) => {
-          steps.push(`${step.from} to ${step.to}`);
-          return journal.move(step);
-        },
-      };
-      await resolveRow(watched, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' });
-      return steps;
-    };
-    expect(await stepsFrom('needs_human')).toEqual(['needs_human to applied']);
-    expect(await stepsFrom('unknown')).toEqual(['unknown to applied']);
-    expect(await stepsFrom('acknowledged')).toEqual(['acknowledged to unknown', 'unknown to applied']);
   });
 
   test('is refused if another batch has reversed the row', async () => {
@@ -614,21 +506,5 @@ describe('a transaction that a sync brings', () => {
     const notes = (await Array.fromAsync(journal.audit({}))).map(({ note }) => note);
     expect(notes).toContainEqual(expect.stringMatching(/^found by a sync: the transaction with/));
     expect(await journal.lockOwner('one')).toBeUndefined();
-  });
-
-  test('is not recorded if the batch is locked, of another action, or has no row that counts as not applied', async () => {
-    const { journal } = await world(['not_applied']);
-    const known = directory({ 2: [made(2)] });
-    expect(await recordLate({ journal, directory: known, clock: systemClock })).toEqual([]);
-    await journal.releaseLock('one');
-    const broken: Journal = { ...journal, acquireLock: () => Promise.reject(new TypeError('a bug')) };
-    await expect(recordLate({ journal: broken, directory: known, clock: systemClock })).rejects.toThrow(/a bug/);
-    const other = { ...(await journal.batch('one')), action: 'create' };
-    const elsewhere: Journal = { ...journal, batchesNotMade: () => Promise.resolve([other as never]) };
-    expect(await recordLate({ journal: elsewhere, directory: known, clock: systemClock })).toEqual([]);
-    const none = await world(['applied']);
-    const unlocked: Journal = { ...none.journal, acquireLock: () => Promise.reject(new TypeError('not wanted')) };
-    expect(await recordLate({ journal: unlocked, directory: known, clock: systemClock })).toEqual([]);
-    expect(await recordLate({ journal, directory: known, clock: systemClock })).toHaveLength(1);
   });
 });

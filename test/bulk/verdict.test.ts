@@ -1,13 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { Judgement } from '../../src/bulk/action.ts';
 import {
-  agree,
   type Circumstances,
   intentStates,
   isOpen,
   laterVerdictOf,
   mayFollow,
-  needsSecondLook,
   verdictOf,
   watchedStates,
 } from '../../src/bulk/intent.ts';
@@ -60,17 +58,6 @@ describe('a row', () => {
   test.each(cases)('%s', (_, judgement, now, state) => {
     expect(verdictOf(judgement, now).to).toBe(state);
   });
-
-  test('has two looks that agree only if the kind and the balance are the same', () => {
-    expect(agree(absent, { ...absent })).toBe(true);
-    expect(agree(absent, { ...absent, after: '1.00' })).toBe(false);
-    expect(agree(absent, { ...unclear, after: absent.after })).toBe(false);
-  });
-
-  test('is applied only with evidence', () => {
-    expect(verdictOf(applied, early).evidence).toBe('token');
-    expect(verdictOf(byBalance, early).evidence).toBe('balance');
-  });
 });
 
 describe('the verdict of a row', () => {
@@ -100,24 +87,6 @@ describe('the verdict of a row', () => {
     for (const state of watchedStates) expect(laterVerdictOf(judgement, state)).toEqual(verdict);
   });
 
-  test('that was not made names its evidence; an open one has none', () => {
-    const nothing = { ...absent, note: 'nothing is there' };
-    expect(verdictOf(nothing, final)).toEqual({
-      to: 'not_applied',
-      evidence: 'token',
-      note: 'two looks agree: nothing is there',
-      discrepancy: null,
-    });
-    expect(verdictOf(nothing, { ...early, response: 'refused', agreed: true })).toEqual({
-      to: 'rejected',
-      evidence: 'token',
-      note: 'nothing is there',
-      discrepancy: null,
-    });
-    expect(verdictOf(nothing, early)).toEqual({ ...none, to: 'unknown', note: 'nothing is there' });
-    expect(verdictOf({ ...unclear, note: seen }, final)).toEqual({ ...none, to: 'needs_human', note: seen });
-  });
-
   test('by a later look changes only if the row is proven to be made', () => {
     const byRecord: Judgement = { ...applied, evidence: 'record' };
     const later = (judgement: Judgement) => watchedStates.filter((state) => laterVerdictOf(judgement, state) !== null);
@@ -129,23 +98,6 @@ describe('the verdict of a row', () => {
     expect(later(other)).toEqual(['rejected', 'not_applied']);
     expect(laterVerdictOf({ ...other, note: seen }, 'rejected')).toEqual({ ...none, to: 'needs_human', note: seen });
     expect(laterVerdictOf(other, 'not_applied', 'person')).toBeNull();
-  });
-
-  test('needs a second look if that could settle it', () => {
-    const lost = { state: 'unknown', response: 'lost', waited: true } as const;
-    const soon = { ...lost, waited: false };
-    expect([absent, unclear, applied, twice].map((each) => needsSecondLook(each, lost))).toEqual([
-      true,
-      true,
-      false,
-      false,
-    ]);
-    expect([absent, unclear].map((each) => needsSecondLook(each, soon))).toEqual([false, false]);
-    // The server said no: there is nothing to wait for.
-    const refused = { ...soon, response: 'refused' } as const;
-    expect([absent, unclear, applied].map((each) => needsSecondLook(each, refused))).toEqual([true, false, false]);
-    const person = { state: 'needs_human', response: 'refused', waited: true } as const;
-    expect([absent, unclear].map((each) => needsSecondLook(each, person))).toEqual([false, false]);
   });
 });
 

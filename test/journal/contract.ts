@@ -65,15 +65,6 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await journal.move(sending)).toBe(true);
     });
 
-    test('moves only from the state that it is in', async () => {
-      const { journal } = await open();
-      await journal.addBatch(newBatch(), [newIntent(2, 7)]);
-      await expect(journal.move({ batch: 'one', row: 2, from: 'sending', to: 'applied' })).rejects.toThrow(
-        /is not sending/,
-      );
-      expect(await statesOf(journal)).toEqual(['planned']);
-    });
-
     test('takes its step together with others, and one that may not be taken keeps none of them back', async () => {
       const { journal, again } = await open();
       await journal.addBatch(
@@ -203,14 +194,6 @@ export function journalContract(open: () => Promise<Opened>): void {
   });
 
   describe('a batch', () => {
-    test('is stored whole or not at all', async () => {
-      const { journal } = await open();
-      await expect(journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(2, 8)])).rejects.toThrow(
-        /row 2 is sealed behind row 2/,
-      );
-      expect(await journal.batches()).toEqual([]);
-    });
-
     test('is found by its file or its rows once it was claimed', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
@@ -420,35 +403,6 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.counts('one')).toEqual({ planned: rows.length - 5, sending: 5 });
   });
 
-  test('rows are counted by state and discrepancy, and the person who planned them is known', async () => {
-    const { journal } = await open();
-    await journal.addBatch(
-      newBatch(),
-      [2, 3, 4].map((row) => newIntent(row, row)),
-    );
-    for (const row of [2, 3]) {
-      await send(journal, row);
-      const fields = { discrepancy: row === 3 ? 'balance' : null } as const;
-      await journal.move({ batch: 'one', row, from: 'sending', to: 'applied', fields });
-    }
-    expect(await journal.tally('one')).toEqual({ counts: { planned: 1, applied: 2 }, discrepancies: 1 });
-    expect(await journal.plannedBy('one')).toEqual([anna]);
-  });
-
-  test('batches with rows that count as not applied are found', async () => {
-    const { journal } = await open();
-    for (const batch of ['one', 'two', 'three'])
-      await journal.addBatch(newBatch({ batch }), [newIntent(2, 7), newIntent(3, 8)]);
-    for (const batch of ['one', 'three']) {
-      for (const row of [2, 3]) {
-        await send(journal, row, batch);
-        await journal.move({ batch, row, from: 'sending', to: 'unknown' });
-        await journal.move({ batch, row, from: 'unknown', to: batch === 'three' ? 'not_applied' : 'applied' });
-      }
-    }
-    expect((await journal.batchesNotMade()).map(({ batch }) => batch)).toEqual(['three']);
-  });
-
   test('a write by hand is recorded with its end, and found by a row that does the same', async () => {
     const { journal } = await open();
     const write = { operation: 'users.update-balance', user: 7, body: '{}', fingerprint: 'print-2' };
@@ -489,18 +443,6 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.verifyChain()).problems).toEqual([]);
   });
 
-  test('a batch whose journal is older than the server is marked as behind until it is reconciled', async () => {
-    const { journal } = await open();
-    await journal.addBatch(newBatch(), [newIntent(2, 7)]);
-    const view = async () => (await journal.claimView(newBatch({ batch: 'two' }), [], always)).behind?.behind;
-    expect(await view()).toBeUndefined();
-    await journal.setBehind('one', 'row 2 stands there');
-    expect([await view(), (await journal.batch('one'))?.behind]).toEqual(['row 2 stands there', 'row 2 stands there']);
-    await journal.setBehind('one', null);
-    expect(await view()).toBeUndefined();
-    expect((await journal.steps('one')).map(({ kind }) => kind)).toEqual(['added', 'behind', 'reconciled']);
-  });
-
   test('a person is not forgotten while a batch with a row of theirs is being sent', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
@@ -515,16 +457,6 @@ export function journalContract(open: () => Promise<Opened>): void {
     await journal.releaseLock('one');
     await journal.forget(person);
     expect((await journal.intent('one', 2))?.state).toBe('skipped');
-  });
-
-  test('a token is known once its row was claimed', async () => {
-    const { journal } = await open();
-    await journal.addBatch(newBatch(), [newIntent(2, 7, { token: 'am:abcdefghijkl' })]);
-    expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toBeUndefined();
-    await claim(journal);
-    const place = { batch: 'one', row: 2, state: 'planned' };
-    expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toMatchObject(place);
-    expect(await journal.rowOfToken('print-3', 'am:abcdefghijkl')).toBeUndefined();
   });
 
   test('adopted rows are applied, and found by rows that do the same', async () => {
@@ -557,16 +489,6 @@ export function journalContract(open: () => Promise<Opened>): void {
       ['applied over_applied'],
     ]);
     expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
-  });
-
-  test('a write by hand counts for the day only if it changes a balance', async () => {
-    const { journal } = await open();
-    const write = { user: 8, fingerprint: null };
-    await journal.beginWrite({ ...write, operation: 'users.update', body: '{"first_name":"Zephyrine"}' });
-    const today = async () => (await journal.claimView(newBatch(), [], always)).claimedToday;
-    expect(await today()).toEqual([]);
-    await journal.beginWrite({ ...write, operation: 'users.update-balance', body: '{"type":"add","amount":5}' });
-    expect(await today()).toHaveLength(1);
   });
 
   test('a step is found by its hash, and a gap is reported until a person accepts the journal', async () => {
@@ -627,15 +549,6 @@ export function journalContract(open: () => Promise<Opened>): void {
       await journal.accept('it is gone for good', null);
       return opened;
     }
-
-    test('names the actor of each step, also if one open journal works for several', async () => {
-      const { journal } = await usedJournal();
-      const actors = (await journal.steps('one')).map(({ actor }) => actor);
-      expect(new Set(actors.map((each) => JSON.stringify(each))).size).toBe(1);
-      expect(actors[0]).toEqual(anna);
-      await journal.by(carla).setBatchState('one', 'done');
-      expect((await journal.steps('one')).at(-1)).toMatchObject({ kind: 'done', actor: carla });
-    });
 
     test('is whole after steps of every kind, and its head is the newest step', async () => {
       const { journal, again } = await usedJournal();

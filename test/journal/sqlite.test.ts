@@ -1,12 +1,8 @@
 import { readFileSync, renameSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { openBackend } from '../../src/journal/open.ts';
-import { openJournalOver } from '../../src/journal/journal.ts';
 import { journalKind } from '../../src/journal/schema.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
-import { systemClock } from '../../src/model/time.ts';
-import type { StoreLocks } from '../../src/store/lock.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
 import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -91,17 +87,6 @@ describe('a new journal', () => {
     expect(schema).toBe(readFileSync(golden, 'utf8'));
   });
 
-  test('is private', async () => {
-    const { journal, file } = await newJournal();
-    await journal.addBatch(newBatch(), []);
-    expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
-    const database = new SqliteDatabase(file, { readonly: true });
-    expect(database.pragma('user_version', { simple: true })).toBe(journalKind.version);
-    expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
-    database.close();
-  });
-
   test('writes each step to the disk before it continues', async () => {
     const pragma = vi.spyOn(SqliteDatabase.prototype, 'pragma');
     onTestFinished(() => pragma.mockRestore());
@@ -125,12 +110,6 @@ describe('a new journal', () => {
       new RegExp(`version ${journalKind.version + 1}.*left it as it is`),
     );
   });
-
-  test('is not created by opening for reading', async () => {
-    const file = `${temporaryFolder()}/journal.db`;
-    await expect(openJournalForReading(file)).rejects.toThrow(/there is no journal/);
-    expect(() => statSync(file)).toThrow(/ENOENT/);
-  });
 });
 
 test('a journal whose file was removed or replaced records no step', async () => {
@@ -139,23 +118,6 @@ test('a journal whose file was removed or replaced records no step', async () =>
   renameSync(file, `${file}.away`);
   await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, cut or replaced/);
   await (await openJournal(file, anna)).close();
-  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, cut or replaced/);
-  renameSync(`${file}.away`, file);
-});
-
-test('the error names the removed file, not its lock, if the file goes away between the checks of a step', async () => {
-  const file = `${temporaryFolder()}/journal.db`;
-  const backend = openBackend(file, systemClock);
-  let beforeGuard = () => {};
-  const guard: StoreLocks['guard'] = (connection) => {
-    beforeGuard();
-    return backend.locks.guard(connection);
-  };
-  const journal = await openJournalOver({ ...backend, locks: { ...backend.locks, guard } }, anna);
-  onTestFinished(() => journal.close());
-  await journal.addBatch(newBatch(), [newIntent(2, 7)]);
-  await journal.acquireLock('one');
-  beforeGuard = () => renameSync(file, `${file}.away`);
   await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, cut or replaced/);
   renameSync(`${file}.away`, file);
 });

@@ -7,25 +7,19 @@ import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { paint, pasteable, printResult } from './output.ts';
 
-interface Flags extends AllFlags {
-  readonly probe?: true;
-}
-
 export function define(program: Command, context: CliContext): void {
   const command = program
     .command('doctor')
     .description(
-      'Check settings, key, proxy, certificates, server, mirror, journal, approvers, reports, jobs, alerts, log and disk. Show what ' +
-        'is wrong and where to set it. Sends no alert and no ping. Changes nothing, except that --probe records in the mirror ' +
-        'what the server can do.\n' +
+      'Check settings, key, proxy, certificates, server, mirror, journal, approvers, reports, jobs, alerts and disk. Show what ' +
+        'is wrong and where to set it. Sends no alert and no ping. Changes nothing.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
-    )
-    .option('--probe', 'measure again what the server can do, and record it in the mirror');
-  addAllFlags(command).action(async (flags: Flags) => {
+    );
+  addAllFlags(command).action(async (flags: AllFlags) => {
     if (flags.all) return runForAll(context, command, failureWords);
     const reading = context.reading();
     const place = { ...context, reading, settings: reading.rest };
-    const { findings: checks, capabilities } = await examine(place, flags.probe ?? false, context.releases);
+    const { findings: checks, capabilities } = await examine(place, context.releases);
     const profile = reading.rest.profile ?? null;
     const document = { profile, ...documentOf(context, checks), capabilities };
     printResult(context, document, linesOf(context, checks));

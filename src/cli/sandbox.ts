@@ -7,8 +7,8 @@ import { grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type CliContext, interruptionOf, waitForStop } from './context.ts';
 import { toMoment, toWholeNumber } from './flag-values.ts';
-import { alignedLines, paint, printLine, printLines, printNote, printResult } from './output.ts';
-import { type Chaos, chaosMeanings, chaosNames, readBehaviour, type Switch, switches } from '../sandbox/behaviour.ts';
+import { paint, printLine, printLines, printNote } from './output.ts';
+import { type Chaos, chaosMeanings, chaosNames, readBehaviour, switchNames } from '../sandbox/behaviour.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
 import type { SeedPlan } from '../sandbox/seed.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
@@ -21,14 +21,13 @@ interface Flags extends Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' 
   readonly chaos: Chaos;
   readonly now?: number;
   readonly behaviour?: Readonly<Record<string, string>>;
-  readonly switches?: boolean;
 }
 
 function switchValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const at = text.indexOf('=');
   if (at > 0) return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
   throw new UsageError(`--behaviour was given "${text}", which is not name=value`, {
-    advice: 'See `admin-mirror sandbox --switches` for the names.',
+    advice: `Its name is one of ${switchNames.join(', ')}.`,
   });
 }
 
@@ -55,17 +54,11 @@ export function define(program: Command, context: CliContext): void {
     .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
     .option('--now <time>', 'the time at which its clock starts (default: the time of this machine)', toMoment())
     .option('--behaviour <name=value>', 'set one switch on top of the preset; may be given several times', switchValue)
-    .option('--switches', 'list every switch with its default, and exit')
-    .addHelpText('after', `\nPresets of --chaos:\n${presets}\n\nEvery switch: admin-mirror sandbox --switches`)
-    .action((flags: Flags) => (flags.switches === true ? printSwitches(context) : serve(context, flags)));
-}
-
-function printSwitches(context: CliContext): void {
-  const rows = Object.entries<Switch>(switches).map(([name, { kind, meaning, default: usual }]) => {
-    const choice = `(${kind}, default ${usual === '' ? 'empty' : String(usual)})`;
-    return [name, `${meaning} ${paint(context, 'dim', choice)}`];
-  });
-  printResult(context, switches, alignedLines(rows));
+    .addHelpText(
+      'after',
+      `\nPresets of --chaos:\n${presets}\n\nSwitches: ${switchNames.join(', ')}; docs/sandbox.md explains them.`,
+    )
+    .action((flags: Flags) => serve(context, flags));
 }
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {

@@ -1,31 +1,18 @@
 /** `schema`: explains every table and column of the mirror. Needs no mirror file, but marks what an existing one lacks. */
-import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
-import { Readable } from 'node:stream';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { OperatorError } from '../model/errors.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
-import { alignedLines, paint, printNote, printWarning } from './output.ts';
-import { writeToStream } from '../data/job-process.ts';
-import { inventory, inventoryOf, type InventoryTable, dictionaryMarkdown } from '../data/inventory.ts';
+import { alignedLines, paint, printNote, printResult, printWarning } from './output.ts';
+import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
-
-const schemaFormats = ['text', 'markdown', 'json'] as const;
-type SchemaFormat = (typeof schemaFormats)[number];
-
-interface SchemaFlags {
-  readonly format: SchemaFormat;
-}
 
 export function define(program: Command, context: CliContext): void {
   program
     .command('schema')
     .description('Show the data dictionary of the mirror: every table and column, its type, meaning and source.')
     .argument('[table]', 'only this table or view')
-    .addOption(
-      new Option('--format <format>', 'how to print it; --json means json').choices(schemaFormats).default('text'),
-    )
     .addHelpText(
       'after',
       `
@@ -35,33 +22,17 @@ or mirror (kept by this program).
 
 Examples:
   admin-mirror schema
-  admin-mirror schema users
-  admin-mirror schema --format markdown > dictionary.md`,
+  admin-mirror schema users`,
     )
-    .action((table: string | undefined, flags: SchemaFlags) => run(context, table, flags));
+    .action((table: string | undefined) => run(context, table));
 }
 
-async function run(context: CliContext, table: string | undefined, flags: SchemaFlags): Promise<void> {
+function run(context: CliContext, table: string | undefined): void {
   const file = context.settings().store.mirror;
   const all = inventory(relationsIn(context, file));
-  const shown = table === undefined ? all : [inventoryOf(all, table)];
-  const text = textOf(context, context.json() ? 'json' : flags.format, file, shown);
-  await writeToStream(context.stdout, Readable.from([Buffer.from(text)]), context.signal);
-}
-
-function textOf(context: CliContext, format: SchemaFormat, file: string, tables: readonly InventoryTable[]): string {
-  switch (format) {
-    case 'text':
-      return tables.map((table) => `${linesOf(context, table).join('\n')}\n`).join('\n');
-    case 'markdown':
-      return dictionaryMarkdown(tables);
-    case 'json':
-      return jsonText({ file, tables });
-  }
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`;
+  const tables = table === undefined ? all : [inventoryOf(all, table)];
+  const lines = tables.flatMap((each) => ['', ...linesOf(context, each)]).slice(1);
+  printResult(context, { file, tables }, lines);
 }
 
 /** Returns the tables of the file; undefined if it cannot be read, since the dictionary does not need it. */

@@ -14,7 +14,7 @@ import type { SyncProgress, Window } from '../store/mirror-types.ts';
 import { type Clock, systemClock } from '../model/time.ts';
 import { type ForgetPorts, openForgetStore } from './forget.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Profile, recordProfile, storedProfile } from './profile.ts';
+import { storedProfile } from './profile.ts';
 import type { RequestPermit } from './remove.ts';
 import { runSync, type SyncRequest, type SyncResult } from './sync.ts';
 import { apiSource, type Source } from './source.ts';
@@ -185,19 +185,6 @@ export function openVerifyPlan(
       return [resource, pages.reduce((sum, each) => sum + each, 2)];
     }),
   );
-}
-
-/** Records measured capabilities. Returns the resources that must be read whole again. Throws a LockHeldError during a sync. */
-export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
-  const store = releases.add(openMirrorStore(settings.store.mirror, clock));
-  return (run: string, measured: ReadonlyMap<ResourceName, Profile>): ResourceName[] => {
-    store.acquireLock(syncLock, run, 'doctor');
-    try {
-      return [...measured].filter(([name, each]) => recordProfile(store, name, each)).map(([name]) => name);
-    } finally {
-      store.releaseLock(syncLock, run);
-    }
-  };
 }
 
 /** Opens what forgetting a person needs. Throws a FileError if there is no mirror. */

@@ -279,7 +279,7 @@ function checkRange(range: DayRange | null, createdAt: readonly unknown[], profi
     if (kind === undefined) continue;
     throw new ContradictionError(`the server sent records created outside of ${range.from}..${range.to}`, {
       what: kind === 'beside' ? 'beside' : 'other',
-      advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
+      advice: 'Run `admin-mirror sync` again: it measures the list anew.',
     });
   }
 }

@@ -145,19 +145,6 @@ function tooLarge(path: string, mostBytes: number): UnfitFile {
   return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MiB`, path);
 }
 
-/**
- * Returns whether this user may access the file in this way; false if it does not exist.
- * @param mode `constants.W_OK` and the like of node:fs
- */
-export function mayAccess(path: string, mode: number): boolean {
-  try {
-    accessSync(path, mode);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
   ENOENT: ['it does not exist', 'Check the path.'],
   EISDIR: ['it is a folder', 'Name a file.'],
@@ -170,8 +157,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   EACCES: ['permission is denied', 'Check the permissions of the file and its folder.'],
   EPERM: ['the operation is not permitted', 'Check the permissions of the file and its folder.'],
   EROFS: ['the file system is read-only', 'Mount it for writing, or name another place.'],
-  ENOSPC: ['the disk is full', 'Make room; what was there before is unharmed.'],
-  'no inodes': ['the disk has no room for one more file', 'Remove files there, of any size: `df -i` counts them.'],
+  ENOSPC: ['the disk is full', 'Make room, or remove files (`df -i`); what was there before is unharmed.'],
   EDQUOT: ['the disk quota is used up', 'Make room.'],
   EFBIG: ['it would grow past the largest size allowed', 'Raise the limit (ulimit -f), or name another disk.'],
   EIO: ['the disk reported an error', 'Check the disk.'],
@@ -233,32 +219,14 @@ export function systemError(error: unknown): OperatorError | undefined {
 /** Returns a more precise error if SQLite's is vague: it has one code for everything that it cannot open or write. */
 function reasonOf(error: unknown, file: string): unknown {
   const code = String((error as NodeJS.ErrnoException | null)?.code);
-  const folder = dirname(resolve(file));
-  const isVague = /^SQLITE_(?:CANTOPEN|READONLY|IOERR)/.test(code);
-  if ((isVague || code === 'ENOSPC') && hasNoInodes(folder))
-    return Object.assign(new Error(code), { code: 'no inodes' });
-  if (!isVague) return error;
-  const opened: number[] = [];
+  if (!/^SQLITE_(?:CANTOPEN|READONLY|IOERR)/.test(code)) return error;
   try {
     if (existsSync(file)) accessSync(file, constants.R_OK);
-    // SQLite makes files beside the database. With the log, its index and a file to sort in, it opens four.
-    accessSync(folder, constants.W_OK | constants.X_OK);
-    while (opened.length < 4) opened.push(openSync(folder, constants.O_RDONLY));
+    // SQLite makes files beside the database.
+    accessSync(dirname(resolve(file)), constants.W_OK | constants.X_OK);
     return error;
   } catch (reason) {
     return reason;
-  } finally {
-    for (const each of opened) closeSync(each);
-  }
-}
-
-/** Returns whether the disk cannot hold another file, even if it has space. File systems without a fixed number report 0. */
-export function hasNoInodes(folder: string): boolean {
-  try {
-    const { files, ffree } = statfsSync(folder);
-    return files > 0 && ffree === 0;
-  } catch {
-    return false;
   }
 }
 

@@ -2,6 +2,7 @@
  * The worker's jobs: commands as data, and their times: cron expressions on the clocks of time
  * zones, read by cron-parser. src/worker/decide.ts works out from both when a job runs.
  */
+import { messageOf } from './errors.ts';
 import { hourMs, minuteMs, secondMs } from './time.ts';
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
@@ -128,47 +129,27 @@ function parse(text: string, currentDate: Date, tz = 'UTC'): CronParser.CronExpr
   return CronExpressionParser.parse(text, { tz, currentDate });
 }
 
-const fieldNames = ['second', 'minute', 'hour', 'day of the month', 'month', 'weekday'];
-
 /** Returns why the text is no valid cron expression; undefined if it is one. */
 export function cronProblem(text: string): { readonly problem: string; readonly advice: string } | undefined {
   const advice = 'Write minute, hour, day of the month, month and weekday: "15 2 * * *" is each night at 02:15.';
-  const given = text.trim().split(/\s+/);
+  const fields = text.trim().split(/\s+/);
   const isNamed = text.startsWith('@');
-  if (!isNamed && given.length !== 5 && given.length !== 6) {
-    return { problem: `it has ${given[0] === '' ? 0 : given.length} fields, not five, or six with seconds`, advice };
+  if (!isNamed && fields.length !== 5 && fields.length !== 6) {
+    return { problem: `it has ${fields.length} fields, not five, or six with seconds`, advice };
   }
-  const fields = given.length === 5 ? ['0', ...given] : given;
   // In other programs, H stands for a time that the program chooses.
-  const wrong = isNamed ? -1 : fields.findIndex((field, index) => /^H/i.test(field) || !isField(field, index));
-  if (wrong !== -1) return { problem: `"${fields[wrong]}" is not a valid ${fieldNames[wrong]}`, advice };
-  let read: CronParser.CronFieldCollection;
+  if (fields.some((field) => /^H/i.test(field))) return { problem: 'H stands for no time', advice };
   try {
-    read = parse(text, new Date(0)).fields;
-  } catch {
-    return { problem: isNamed ? `"${text}" is not a time` : 'no month that it names has that day', advice };
+    const { dayOfMonth, dayOfWeek } = parse(text, new Date(0)).fields;
+    if (isNamed || dayOfMonth.isWildcard || dayOfWeek.isWildcard) return undefined;
+  } catch (error) {
+    return { problem: messageOf(error), advice };
   }
-  if (isNamed || read.dayOfMonth.isWildcard || read.dayOfWeek.isWildcard) return undefined;
-  const [, minute, hour, days, month, weekdays] = fields;
   return {
     problem: 'it names days of the month and weekdays, which means either in some programs and both in others',
     advice:
-      `For either, write two jobs, "${minute} ${hour} ${days} ${month} *" and "${minute} ${hour} * ${month} ${weekdays}". ` +
-      (/[#L]/i.test(weekdays ?? '')
-        ? 'No expression stands for both.'
-        : 'For both, number the weekday: "0 4 * * 0#1" is the first Sunday of each month, and "0 4 * * 5L" the last Friday.'),
+      'For either, write two jobs. For both, number the weekday: "0 4 * * 0#1" is the first Sunday of each month.',
   };
-}
-
-function isField(field: string, index: number): boolean {
-  const others = ['0', '*', '*', '*', '*', '*'];
-  // With wildcards elsewhere, only the field itself can be wrong.
-  try {
-    parse(others.with(index, field).join(' '), new Date(0));
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 type Times = Pick<Job, 'cron' | 'timezone'>;

@@ -51,8 +51,10 @@ export interface LoggedRequest {
 
 const maxRecent = 10_000;
 
-function addOne(counts: Map<string, number>, name: string): void {
-  counts.set(name, (counts.get(name) ?? 0) + 1);
+function tally(words: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
 }
 
 export class RequestLog {
@@ -60,15 +62,12 @@ export class RequestLog {
   #open = 0;
   #mostAtOnce = 0;
   #recent: LoggedRequest[] = [];
-  readonly #byOperation = new Map<string, number>();
-  readonly #byStatus = new Map<string, number>();
 
   begin(request: Omit<LoggedRequest, 'status'>): LoggedRequest {
     const entry: LoggedRequest = { ...request, status: null };
     this.#total += 1;
     this.#open += 1;
     this.#mostAtOnce = Math.max(this.#mostAtOnce, this.#open);
-    addOne(this.#byOperation, request.operation ?? 'none');
     this.#recent.push(entry);
     if (this.#recent.length > 2 * maxRecent) this.#recent = this.#recent.slice(-maxRecent);
     return entry;
@@ -76,7 +75,6 @@ export class RequestLog {
 
   responded(entry: LoggedRequest, status: number): void {
     entry.status = status;
-    addOne(this.#byStatus, String(status));
   }
 
   /** Notes that a request has ended, with or without a response. */
@@ -85,14 +83,16 @@ export class RequestLog {
   }
 
   counts() {
+    const recent = this.#recent.slice(-maxRecent);
     return {
       total: this.#total,
-      byOperation: Object.fromEntries(this.#byOperation),
-      byStatus: Object.fromEntries(this.#byStatus),
+      /** Of the last requests. */
+      byOperation: tally(recent.map(({ operation }) => operation ?? 'none')),
+      byStatus: tally(recent.flatMap(({ status }) => (status === null ? [] : [String(status)]))),
       /** The most requests that were under way at the same time. */
       mostAtOnce: this.#mostAtOnce,
       /** The last requests, oldest first. */
-      recent: this.#recent.slice(-maxRecent),
+      recent,
     };
   }
 
@@ -100,6 +100,5 @@ export class RequestLog {
     this.#total = 0;
     this.#mostAtOnce = this.#open;
     this.#recent = [];
-    for (const counts of [this.#byOperation, this.#byStatus]) counts.clear();
   }
 }

@@ -259,18 +259,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
   for (const operation of operations) addRoute(app, parts, operation);
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? '';
-    const methods = operations
-      .filter((each) => new RegExp(`^${each.path.replace('{user}', '[^/]+')}/?$`).test(path))
-      .map((each) => each.method);
-    const refusal =
-      methods.length === 0
-        ? noSuchRoute(path)
-        : new Refusal(
-            405,
-            { message: `The ${request.method} method is not supported for route ${path.slice(1)}.` },
-            { allow: methods.join(', ') },
-          );
-    sendRefusal(parts.state, request, reply, refusal);
+    sendRefusal(parts.state, request, reply, noSuchRoute(path));
   });
   app.setErrorHandler((error, request, reply) => {
     const message = messageOf(error);

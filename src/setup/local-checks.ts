@@ -9,7 +9,7 @@ import { hasRole } from '../model/actor.ts';
 import { bytesText, counted } from '../model/text.ts';
 import { databaseText } from '../model/address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { explainFileError, freeSpace, hasNoInodes, refuseUnfit } from '../model/files.ts';
+import { explainFileError, freeSpace, refuseUnfit } from '../model/files.ts';
 import type { RelationTable } from '../model/resources.ts';
 import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf } from '../settings/server.ts';
 import { unreadMembers } from '../api/transport.ts';
@@ -162,10 +162,6 @@ const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or create t
 function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: string, size: number): Finding {
   const free = freeSpace(folder);
   if (free === undefined) return ok(`${name} disk`, 'the file system does not say how much is free');
-  if (hasNoInodes(folder)) {
-    const advice = 'Remove files there, of any size: `df -i` counts them.';
-    return failed(`${name} disk`, new FileError(`no room for one more file in ${folder}`, { advice }));
-  }
   if (free >= Math.max(littleRoomBytes, size)) return ok(`${name} disk`, `${bytesText(free)} free`);
   const advice = `Make room, or name another file: ${places}.`;
   const little = `only ${bytesText(free)} free in ${folder}`;

@@ -22,7 +22,6 @@ import { silentLog } from '../model/log.ts';
 import type { Settings } from '../settings/settings.ts';
 import { capabilityWords, sizeWords, type CapabilityStatus, describeProfile } from '../mirror/open-status.ts';
 import { measureProfile } from '../mirror/measure.ts';
-import type { Profile } from '../mirror/profile.ts';
 import { type Check, type Finding, failed, ok, skipped, warn } from './check.ts';
 import type { Releases } from '../model/releases.ts';
 import { counted } from '../model/text.ts';
@@ -75,7 +74,7 @@ async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   try {
     const response = await http.send({ method, path }, server.signal);
     const { checks, usable } = judgeServer(response, server, name);
-    return { checks: [...checks, ...checkCertificate('certificate', certificate)], usable };
+    return { checks: [...checks, ...checkCertificate(certificate)], usable };
   } catch (error) {
     server.signal.throwIfAborted();
     if (!(error instanceof TransportError)) throw error;
@@ -120,11 +119,12 @@ function checkResponse(response: HttpResponse, server: ServerToCheck, name: Requ
 const renewalDays = 14;
 
 /** Checks until when the certificate is valid. */
-export function checkCertificate(name: string, certificate: PeerCertificate | undefined): Finding[] {
+function checkCertificate(certificate: PeerCertificate | undefined): Finding[] {
   const until = Date.parse(certificate?.valid_to ?? '');
   if (Number.isNaN(until)) return [];
   const left = Math.floor((until - systemClock.now()) / dayMs);
   const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'more day')}`;
+  const name = 'certificate';
   return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or ask whoever runs the server to.')];
 }
 
@@ -160,7 +160,6 @@ export interface ServerFindings {
   readonly usable: boolean;
   /** What the lists can do, whether on record or measured now. */
   readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
-  readonly measured: ReadonlyMap<ResourceName, Profile>;
 }
 
 interface ListsToCheck {
@@ -201,7 +200,7 @@ export async function tryServer(
 ): Promise<ServerFindings> {
   const { timeoutMs, pageSize } = settings.api;
   const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, signal });
-  if (!usable || key === undefined) return { findings: checks, usable, capabilities: {}, measured: new Map() };
+  if (!usable || key === undefined) return { findings: checks, usable, capabilities: {} };
   const there = { ...settings, api: { ...settings.api, baseUrl, key, keyFile: undefined } };
   const client = openApi({ settings: there, log: silentLog, clock: systemClock }, releases);
   const lists = await checkLists({ client, pageSize, stored, signal });
@@ -213,12 +212,11 @@ async function checkLists(lists: ListsToCheck): Promise<Omit<ServerFindings, 'us
   const checks: Finding[] = [];
   const refusals: Finding[] = [];
   const capabilities: Partial<Record<ResourceName, CapabilityStatus>> = {};
-  const measured = new Map<ResourceName, Profile>();
   for (const resource of resourceNames) {
     try {
-      const status = (await storedOne(lists, resource)) ?? (await measureOne(lists, resource, measured));
+      const status = (await storedOne(lists, resource)) ?? (await measureOne(lists, resource));
       capabilities[resource] = status;
-      checks.push(judgeList(resource, status, lists.pageSize, measured.has(resource)));
+      checks.push(judgeList(resource, status, lists.pageSize));
     } catch (error) {
       lists.signal.throwIfAborted();
       if (!(error instanceof OperatorError)) throw error;
@@ -228,7 +226,7 @@ async function checkLists(lists: ListsToCheck): Promise<Omit<ServerFindings, 'us
   }
   const all = refusals.length === resourceNames.length;
   const reported = all ? refusals : refusals.map(({ name, finding, advice }) => warn(name, finding, advice));
-  return { findings: [...reported, ...checks], capabilities, measured };
+  return { findings: [...reported, ...checks], capabilities };
 }
 
 /** Returns what is on record, after requesting a page as a sync does. If only that request fails, adds a note. */
@@ -257,20 +255,17 @@ const failsNow = 'a page like the one measured fails now';
 async function measureOne(
   { client, pageSize, signal }: ListsToCheck,
   resource: ResourceName,
-  measured: Map<ResourceName, Profile>,
 ): Promise<CapabilityStatus> {
   const profile = await measureProfile({ client, resource, signal, pageSize, clock: systemClock });
-  measured.set(resource, profile);
   return describeProfile(profile, timestampOf(systemClock.now()));
 }
 
-function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number, isNew: boolean): Finding {
+function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number): Finding {
   const name = `${resource} list`;
-  const when = isNew ? 'measured now' : `measured ${status.measured_at}`;
   const why = status.notes.map((note) => note.replace(`${resource}: `, '')).join('; ');
-  const remarks = `(${[why, when].filter((each) => each !== '').join('; ')})`;
+  const remarks = `(${[why, `measured ${status.measured_at}`].filter((each) => each !== '').join('; ')})`;
   const found = `${capabilityWords(status, requested)} ${remarks}`;
-  if (why.includes(failsNow)) return warn(name, found, 'Run `doctor --probe`, or `sync`: both measure the list again.');
+  if (why.includes(failsNow)) return warn(name, found, 'Run `sync`: it measures the list again.');
   if (status.ordered && status.ranges !== null) return ok(name, found);
   // An empty list is fine.
   if (why.includes('no record')) return ok(name, `${sizeWords(status, requested)} ${remarks}`);

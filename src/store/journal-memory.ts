@@ -2,9 +2,9 @@
  * What the mirror's file remembers of the journal that money was sent from: one row. `bulk/journal-memory.ts` decides by it. Section
  * "Consent" of docs/architecture.md.
  */
-import { constants } from 'node:fs';
+import { accessSync, constants } from 'node:fs';
 import type { Database, Statement } from 'better-sqlite3';
-import { explainFileError, mayAccess } from '../model/files.ts';
+import { explainFileError } from '../model/files.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 
@@ -56,7 +56,7 @@ export class MirrorsJournalMemory {
    */
   remember(newest: RememberedJournal, recalled: RememberedJournal | null): boolean {
     return this.#explained('write to', () => {
-      if (this.#writing === undefined && !mayAccess(this.#file, constants.W_OK)) return true;
+      if (this.#writing === undefined && !isWritable(this.#file)) return true;
       this.#writing ??= openForRemembering(this.#file);
       const at = timestampOf(this.#clock.now());
       const hash = recalled?.hash ?? null;
@@ -91,4 +91,13 @@ function openForRemembering(file: string) {
     WHERE value ->> 'hash' IS @hash`,
   );
   return { database, remember };
+}
+
+function isWritable(file: string): boolean {
+  try {
+    accessSync(file, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { ReviewRow } from '../../src/bulk/review.ts';
 import { newUser } from '../support/bulk.ts';
-import { enter, type Exchange } from '../support/dialogue.ts';
+import { type Exchange } from '../support/dialogue.ts';
 import { invoke } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -61,16 +61,6 @@ describe('Amounts with decimal commas', () => {
       `invalid   row 2, amount: ${problem}`,
       `invalid   49 rows: the file was not read: ${problem} (rows 3, 4, 5, 6, 7, …)`,
     ]);
-  });
-
-  test('are asked about once on a terminal, and read as the person says', async () => {
-    const { plan, user } = await world();
-    const yes = await plan(fifty(user), [], [['Is that 7.50?', enter]]);
-    expect({ code: yes.code, net: yes.report?.net }).toEqual({ code: 0, net: '375.00' });
-    expect(yes.stderr).toContain('The amount of row 2 is "7,50" (and 49 more like it).');
-    const no = await plan(fifty(user), [], [['Is that 7.50?', 'n']]);
-    expect({ code: no.code, stdout: no.stdout }).toEqual({ code: 2, stdout: '' });
-    expect(no.stderr).toContain('the amounts in the file are not clear; nothing was planned');
   });
 });
 

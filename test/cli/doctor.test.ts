@@ -238,31 +238,4 @@ describe('the recorded capabilities', () => {
       'coupons.list': 1,
     });
   });
-
-  test('are measured again and recorded with --probe', async () => {
-    const folder = await mirroredFolder();
-    const before = await statusOf(folder);
-    onTestFinished(() => void sandbox.control.setChaos('calm'));
-    sandbox.control.setBehaviour({ page_max: 50 });
-    const { code, of } = await doctor(folder, server(), ['--probe']);
-    expect(code).toBe(0);
-    expect(of('users list')).toMatch(/^ok: pages of 50 \(1000 were requested\), .*measured now\)$/);
-    expect(of('capabilities')).toBe('ok: measured, and recorded for users, packages, emails, coupons');
-    const after = await statusOf(folder);
-    expect(after.resources.users.capabilities?.page_size).toBe(50);
-    const times = [before, after].map(({ resources }) => resources.users.capabilities?.measured_at ?? '');
-    expect(times[1]?.localeCompare(times[0] ?? '')).toBe(1);
-    // The mirror is as fresh as before.
-    expect(after.fresh_as_of).toBe(before.fresh_as_of);
-    expect((await doctor(folder, server())).of('users list')).toContain(`measured ${times[1]}`);
-  });
-
-  test('make the next sync read everything again if date ranges now work differently', async () => {
-    const folder = await mirroredFolder();
-    onTestFinished(() => void sandbox.control.setChaos('calm'));
-    sandbox.control.setBehaviour({ date_ranges: 'ignored' });
-    const { of } = await doctor(folder, server(), ['--probe']);
-    expect(of('capabilities')).toMatch(/date ranges work differently .* reads all users, packages, emails, coupons$/);
-    expect((await statusOf(folder)).fresh_as_of).toBeNull();
-  });
 });

@@ -1,15 +1,12 @@
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { textOf } from '../support/documents.ts';
-import { freePort } from '../support/free-port.ts';
 import { invoke } from '../support/invoke.ts';
-import { openReceiver } from '../support/receiver.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { caFile, tlsInFrontOf } from '../support/tls.ts';
 
 let sandbox: Sandbox;
 
@@ -76,32 +73,12 @@ describe('doctor', () => {
     expect(await folderWith(job(more)).doctor()).toMatch(found);
   });
 
-  test('warns if nobody gets alerts, and names a webhook or program that cannot be reached', async () => {
-    const { doctor, folder } = folderWith(job('run: sync'));
-    expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
-    const gone = `http://127.0.0.1:${await freePort()}/secret`;
-    const told = await doctor({ ADMIN_MIRROR_ALERTS_WEBHOOK: gone, ADMIN_MIRROR_ALERTS_COMMAND: 'no-such-program' });
-    expect(told).toMatch(/fail +webhook +127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)\n +Check alerts\.webhook/);
-    expect(told).toMatch(/fail +alert command +the program no-such-program does not exist/);
-    expect(told).not.toContain('secret');
-    writeFileSync(join(folder, 'page'), '#!/bin/sh\n');
-    chmodSync(join(folder, 'page'), 0o755);
-    expect(await doctor({ ADMIN_MIRROR_ALERTS_COMMAND: './page --team' })).toMatch(/ok +alert command +\.\/page/);
-  });
-
-  test('connects to webhook and ping, reports when their certificates expire, and sends nothing', async () => {
+  test('warns if nobody gets alerts, and else names the channels without their addresses', async () => {
     const { doctor } = folderWith(job('run: sync'));
-    const receiver = await openReceiver();
-    const port = await tlsInFrontOf(receiver.url);
-    const found = await doctor({
-      ADMIN_MIRROR_ALERTS_WEBHOOK: `https://localhost:${port}/hook`,
-      ADMIN_MIRROR_ALERTS_PING: receiver.url,
-      ADMIN_MIRROR_CA_FILE: caFile,
-    });
-    expect(found).toMatch(/ok +webhook +localhost:\d+ accepts connections/);
-    expect(found).toMatch(/ok +webhook certificate +valid until 21/);
-    expect(found).toMatch(/ok +ping +127\.0\.0\.1:\d+ accepts connections/);
-    expect(receiver.taken).toEqual([]);
+    expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
+    const told = await doctor({ ADMIN_MIRROR_ALERTS_WEBHOOK: 'https://chat.example/secret' });
+    expect(told).toMatch(/ok +alerts +webhook chat\.example; to try: .*admin-mirror schedule --test-alert/);
+    expect(told).not.toContain('secret');
   });
 
   test('checks the folder of the backups', async () => {

@@ -54,13 +54,3 @@ test('schema names the setting that adds a table of related records', async () =
     stderr: expect.stringContaining('Add orders to resources.users.include'),
   });
 });
-
-test('schema --format markdown is a document', async () => {
-  const file = mirrorFile();
-  const { stdout } = await runCli(['schema', 'users', '--format', 'markdown', '--db', file], {
-    folder: temporaryFolder(),
-  });
-  expect(stdout).toContain('\n### users\n');
-  expect(stdout).toContain('| `balance` | REAL |  | document | money; decimal |');
-  expect(stdout).not.toContain('### emails');
-});

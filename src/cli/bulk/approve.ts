@@ -3,16 +3,16 @@ import type { Command } from 'commander';
 import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { reportOf } from '../../bulk/report.ts';
-import { notedRows, rowsInJournal } from '../../bulk/review.ts';
+import { rowsInJournal } from '../../bulk/review.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import { openPeople } from '../../people/open.ts';
 import type { CliContext } from '../context.ts';
-import { printNote, printOutcome, printResult } from '../output.ts';
+import { printOutcome, printResult } from '../output.ts';
 import { signIn } from '../prompts.ts';
 import { addAgainFlags, type AgainFlags, againOf, batchHelp, openBatch } from './shared.ts';
-import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './words.ts';
+import { approvalLines, nextWords, noteRows, reportLines } from './words.ts';
 
 interface SubmitFlags extends AgainFlags {
   readonly note?: string;
@@ -65,13 +65,17 @@ export function defineApproving(bulk: Command, context: CliContext): void {
 
 async function runApprove(context: CliContext, name: string, flags: ApproveFlags): Promise<void> {
   const [journal, batch] = await openBatch(context, name);
-  const { approval } = await reportOf(journal, batch);
+  const report = await reportOf(journal, batch);
+  const { approval } = report;
   if (flags.hash !== undefined && approval !== null && flags.hash !== approval.hash) {
     throw new UsageError('--hash does not match what is to be approved; nothing was approved', {
       advice: `Look at the plan first. \`admin-mirror bulk status ${batch.batch} --json\` has its hash as approval.hash.`,
     });
   }
-  await noteBatch(context, journal, batch);
+  if (!context.json() && context.stderr.isTTY) {
+    const lines = [...reportLines(context, report), ...approvalLines(report)];
+    await noteRows(context, rowsInJournal(journal, batch), report, lines);
+  }
   await approveBatch(portsFor(context, journal, flags), batch, approval?.hash ?? '');
   await printApproval(context, journal, batch);
 }
@@ -80,17 +84,6 @@ function portsFor(context: CliContext, journal: Journal, { as }: Pick<DenyFlags,
   const actor = context.actor();
   const people = () => openPeople(context.settings(), actor, systemClock, context.releases);
   return { journal, actor, signIn: async () => signIn(context, await people(), as) };
-}
-
-/** Shows what will be approved to the person who is asked for a password next. */
-async function noteBatch(context: CliContext, journal: Journal, batch: Batch): Promise<void> {
-  if (context.json() || !context.stderr.isTTY) return;
-  const report = await reportOf(journal, batch);
-  const rows = rowsInJournal(journal, batch);
-  const looks = lookLines(context, await notedRows(rows));
-  const first = await firstRows(rows, report, context.stderr.columns);
-  const lines = [...looks, ...first, '', ...reportLines(context, report), ...approvalLines(report)];
-  for (const line of lines) printNote(context, line);
 }
 
 async function printApproval(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {

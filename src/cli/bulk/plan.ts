@@ -7,8 +7,6 @@ import { readRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf } from '../../bulk/report.ts';
 import { type BatchRows, notedRows, plannedRows } from '../../bulk/review.ts';
 import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
-import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
-import { shown } from '../../bulk/sheet/rows.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
 import { openReading } from '../../data/open.ts';
 import { writeToStream } from '../../data/job-process.ts';
@@ -16,18 +14,16 @@ import { textPieces } from '../../data/text-lines.ts';
 import type { Batch } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
-import { moneyText } from '../../model/money.ts';
 import { inTurns } from '../../model/turns.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
-import { canAsk, onTerminal } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
 import { printJson, printLine, printLines, printNote, printWarning } from '../output.ts';
 import {
   addReviewFlags,
-  firstRows,
   lookLines,
   nextWords,
+  noteRows,
   planLines,
   printRows,
   type ReviewFile,
@@ -35,15 +31,7 @@ import {
   type ReviewFlags,
   wholePlan,
 } from './words.ts';
-import {
-  addAgainFlags,
-  addPlanFlags,
-  againOf,
-  type BulkPorts,
-  openBulk,
-  type PlanFlags,
-  type SendFlags,
-} from './shared.ts';
+import { addAgainFlags, addPlanFlags, againOf, type BulkPorts, openBulk, type PlanFlags } from './shared.ts';
 
 export function definePlanning(bulk: Command, context: CliContext): void {
   const plan = bulk
@@ -109,12 +97,12 @@ export async function planRows(ports: BulkPorts, wanted: Plannable): Promise<Pla
   return { batch, rows, report: await reportOf(ports.journal, batch, rows.changes) };
 }
 
-/** Reads the rows. Asks what an ambiguous amount means, unless --yes forbids questions. */
+/** Reads the rows. */
 export async function readFile(
   context: CliContext,
   actionName: string,
   file: string,
-  flags: PlanFlags & Pick<SendFlags, 'yes'>,
+  flags: PlanFlags,
 ): Promise<Plannable> {
   const action = actionOf(actionName);
   const again = againOf(flags);
@@ -123,41 +111,12 @@ export async function readFile(
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),
   });
   const { decimals } = context.settings().bulk;
-  const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
-  const read = readRows(sheet, action, options);
-  const isAsked = read.question !== undefined && flags.yes !== true && canAsk(context);
-  const mark = isAsked ? await promptMark(context, read.question) : null;
-  const rows = mark === null ? read : readRows(sheet, action, { ...options, mark });
-  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
-}
-
-/** Returns the decimal mark that the person chose. Throws a UsageError for none of them, an InterruptedError if cancelled. */
-async function promptMark(context: CliContext, { readings, row, text, count }: MarkQuestion): Promise<DecimalMark> {
-  const { confirm, select } = await import('@clack/prompts');
-  const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
-  const [only, another] = readings;
-  const answer = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
-    only !== undefined && another === undefined
-      ? confirm({
-          ...terminal,
-          message: `The amount of row ${row} is ${shown(text)}${others}. Is that ${moneyText(only.amount)}?`,
-          // A comma before two digits is common in Europe. "1,234" or "1.234" is less clear, so the default is no.
-          initialValue: only.mark === 'comma',
-        })
-      : select<DecimalMark>({
-          ...terminal,
-          message: `The amount of row ${row} is ${shown(text)}${others}. What does it mean?`,
-          options: [
-            ...readings.map(({ mark, amount }) => ({ value: mark, label: moneyText(amount) })),
-            { value: null, label: 'none of these' },
-          ],
-        }),
-  );
-  const mark = answer === true ? only?.mark : answer;
-  if (typeof mark === 'string') return mark;
-  throw new UsageError('the amounts in the file are not clear; nothing was planned', {
-    advice: 'Write them as plain numbers, such as 1234.56, and run it again.',
+  const rows = readRows(sheet, action, {
+    decimals,
+    mark: flags.decimal ?? null,
+    allowForce: flags.allowForce === true,
   });
+  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 
 /** Prints the whole plan, or its JSON, or writes it to a sheet. With invalid rows, the exit code is 2. */
@@ -181,11 +140,7 @@ async function showPlan(
 /** Notes one screen of the plan, for the person who is asked next. With invalid rows, the exit code is 2. */
 export async function notePlan(context: CliContext, { rows, report }: PlannedBatch): Promise<void> {
   if (!isValid(report)) context.exit(2);
-  if (context.json()) return;
-  const { isTTY, columns } = context.stderr;
-  const look = lookLines(context, await notedRows(rows));
-  const first = await firstRows(rows, report, isTTY ? columns : undefined);
-  for (const line of [...look, ...first, '', ...planLines(context, report)]) printNote(context, line);
+  if (!context.json()) await noteRows(context, rows, report, planLines(context, report));
 }
 
 export function isValid({ counts, problems }: BatchReport): boolean {

@@ -220,8 +220,21 @@ async function* cellsOf(rows: Iterable<RowView> | AsyncIterable<RowView>, max: n
   }
 }
 
+/** Notes one screen of the batch for the person who is asked next: what deserves a look, the first rows, and the lines. */
+export async function noteRows(
+  context: CliContext,
+  rows: BatchRows,
+  report: BatchReport,
+  lines: readonly string[],
+): Promise<void> {
+  const { isTTY, columns } = context.stderr;
+  const look = lookLines(context, await notedRows(rows));
+  const first = await firstRows(rows, report, isTTY ? columns : undefined);
+  for (const line of [...look, ...first, '', ...lines]) printNote(context, line);
+}
+
 /** Returns one screen of rows, and a line that says how many more there are. */
-export async function firstRows(
+async function firstRows(
   rows: BatchRows,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,

@@ -12,6 +12,7 @@ import { openReading } from '../../data/open.ts';
 import { writeToStream } from '../../data/job-process.ts';
 import { textPieces } from '../../data/text-lines.ts';
 import type { Batch } from '../../journal/port.ts';
+import { moneyText } from '../../model/money.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { inTurns } from '../../model/turns.ts';

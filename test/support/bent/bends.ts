@@ -83,7 +83,6 @@ interface Quirks {
   readonly timezone_minutes: number;
   readonly numbers_as_strings: number;
   readonly flags_as_booleans: number;
-  readonly flags_as_strings: number;
   readonly empty_objects_as_arrays: number;
   readonly unknown_fields: number;
   readonly missing_fields: number;
@@ -92,18 +91,12 @@ interface Quirks {
   readonly transactions: 'shown' | 'hidden';
   readonly transactions_delay: number;
   readonly description_max: number;
-  readonly description_form: 'plain' | 'upper' | 'escaped';
   readonly negative_balance: 'allowed' | 'refused' | 'clamped';
-  /** `lost`: a change is recorded as a transaction, but another writer overwrites the balance. */
-  readonly balance_update: 'made' | 'lost';
   readonly rate_headers: boolean;
   readonly retry_after: 'seconds' | 'date' | 'none';
   readonly retry_after_seconds: number;
   /** How many times in a row the same request may fail by chance; 0: no limit. */
   readonly fault_streak: number;
-  readonly html_status: number;
-  readonly html_content_type: string;
-  readonly oversized_bytes: number;
   /** How many milliseconds after the reset `commit_late` writes. */
   readonly late_commit_ms: number;
 }
@@ -145,7 +138,6 @@ const quirks: Quirks = {
   timezone_minutes: 0,
   numbers_as_strings: 0,
   flags_as_booleans: 0,
-  flags_as_strings: 0,
   empty_objects_as_arrays: 0,
   unknown_fields: 0,
   missing_fields: 0,
@@ -154,16 +146,11 @@ const quirks: Quirks = {
   transactions: 'shown',
   transactions_delay: 0,
   description_max: 0,
-  description_form: 'plain',
   negative_balance: 'allowed',
-  balance_update: 'made',
   rate_headers: true,
   retry_after: 'seconds',
   retry_after_seconds: 1,
   fault_streak: 0,
-  html_status: 502,
-  html_content_type: 'text/html; charset=UTF-8',
-  oversized_bytes: 70 * 1024 * 1024,
   late_commit_ms: 50,
 };
 
@@ -342,32 +329,23 @@ export class Bending {
   }
 
   #balance({ perform }: Exchange, state: SandboxState, given: OperationRequest): Response {
-    const {
-      negative_balance: negative,
-      balance_update: update,
-      description_max: max,
-      description_form: form,
-    } = this.bends;
+    const { negative_balance: negative, description_max: max } = this.bends;
     const { description } = given.body;
     const text = typeof description === 'string' ? description : '';
-    const changed = form === 'upper' ? text.toUpperCase() : form === 'escaped' ? escaped(text) : text;
-    const isBent = text !== '' && (max > 0 || form !== 'plain');
     const id = Number(given.user);
-    const before = state.tables.users.get(id);
     const response = state.db.transaction(() => {
       const done = perform(given);
-      if (isBent) redescribe(state, max === 0 ? changed : changed.slice(0, max));
+      if (text !== '' && max > 0) redescribe(state, text.slice(0, max));
       const after = Number(state.tables.users.get(id)?.['balance']);
       if (after < 0 && negative === 'refused') throw refused(422, ['The balance of the user is too low.']);
       return done;
     })();
     const after = state.tables.users.get(id);
     const isClamped = negative === 'clamped' && Number(after?.['balance']) < 0;
-    if (update === 'made' && !isClamped) return this.#records(state, resourceOf('users'), response);
-    const balance = update === 'lost' ? before?.['balance'] : 0;
-    state.tables.users.replace({ ...after, balance });
+    if (!isClamped) return this.#records(state, resourceOf('users'), response);
+    state.tables.users.replace({ ...after, balance: 0 });
     const answer = fromJson(response.body.toString());
-    const data = { ...(answer['data'] as JsonRecord), balance };
+    const data = { ...(answer['data'] as JsonRecord), balance: 0 };
     return this.#records(state, resourceOf('users'), { ...response, body: toJson({ ...answer, data }) });
   }
 
@@ -531,16 +509,4 @@ export class Bending {
 function redescribe({ db }: SandboxState, description: string): void {
   const newest = '(SELECT max(id) FROM related)';
   db.prepare(`UPDATE related SET body = json_set(body, '$.description', ?) WHERE id = ${newest}`).run(description);
-}
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#039;',
-};
-
-function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
 }

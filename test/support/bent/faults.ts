@@ -11,7 +11,7 @@ export const readFaults = {
   error_502: 'responds 502 with a JSON message',
   error_503: 'responds 503 with Retry-After',
   too_many: 'responds 429 with Retry-After although no limit was reached',
-  html: 'responds with the HTML page of a proxy (see html_status, html_content_type)',
+  html: 'responds with the HTML page of a proxy',
   reset_before: 'resets the connection before the first byte',
   reset_middle: 'resets the connection in the middle of the body',
   truncated: 'cuts the JSON short in a well-framed response',
@@ -19,7 +19,6 @@ export const readFaults = {
   empty_body: 'responds 200 without a body',
   empty_list: 'responds 200 with an empty list and a total of 0 (lists only)',
   redirect: 'responds 302 to another host',
-  oversized: 'responds with a body of oversized_bytes',
 } as const;
 
 /** Faults of POST, PUT and DELETE. Those whose name begins with `commit_` still make the write. */
@@ -163,18 +162,9 @@ function sendJson(reply: FastifyReply, status: number, body: string | Buffer): v
   void reply.code(status).header('content-type', 'application/json').send(body);
 }
 
-function sendHtml(bends: Bends, reply: FastifyReply): void {
-  const { html_status: status, html_content_type: type } = bends;
-  void reply
-    .code(status)
-    .header('content-type', type)
-    .send(Buffer.from(htmlPage(status, 'Bad gateway')));
-}
-
-/** Pads the body with leading spaces, with which JSON still parses. */
-function padded(response: Response, bytes: number): Buffer {
-  const body = Buffer.from(response.body);
-  return Buffer.concat([Buffer.alloc(Math.max(0, bytes - body.length), ' '), body]);
+function sendHtml(reply: FastifyReply): void {
+  const page = Buffer.from(htmlPage(502, 'Bad gateway'));
+  void reply.code(502).header('content-type', 'text/html; charset=UTF-8').send(page);
 }
 
 function half(response: Response): Buffer {
@@ -195,7 +185,7 @@ export function failBefore(bends: Bends, reply: FastifyReply, fault: FaultBefore
     case 'too_many':
       return sendJson(reply.headers(wait), 429, toJson({ message: 'Too Many Attempts.' }));
     case 'html':
-      return sendHtml(bends, reply);
+      return sendHtml(reply);
     case 'redirect':
       return void reply.code(302).header('location', 'https://login.example/session').send('');
     case 'reset_before':
@@ -223,9 +213,6 @@ export function failAfter(bends: Bends, reply: FastifyReply, fault: Fault, respo
   if (fault === 'reset_middle') return resetInTheMiddle(reply, response);
   if (fault === 'truncated' || fault === 'commit_truncated') return sendJson(reply, response.status, half(response));
   if (fault === 'empty_body' || fault === 'commit_empty') return sendJson(reply, 200, '');
-  if (fault === 'oversized') {
-    return sendJson(reply, response.status, padded(response, bends.oversized_bytes));
-  }
   if (fault === 'commit_refused') {
     const body = toJson({ success: false, errors: ['The request could not be completed.'] });
     return sendJson(reply, bends.refusal_status, body);

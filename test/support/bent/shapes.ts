@@ -8,7 +8,6 @@ import type { Bends } from './bends.ts';
 const shapeSwitches = [
   'numbers_as_strings',
   'flags_as_booleans',
-  'flags_as_strings',
   'empty_objects_as_arrays',
   'unknown_fields',
   'missing_fields',
@@ -48,14 +47,12 @@ function money(value: number): string {
 export function withFieldFaults(resource: Resource, record: JsonRecord, behaviour: Bends, chance: Random): JsonRecord {
   const numbers = chance.chance(behaviour.numbers_as_strings);
   const booleans = chance.chance(behaviour.flags_as_booleans);
-  const flagTexts = chance.chance(behaviour.flags_as_strings);
   const arrays = chance.chance(behaviour.empty_objects_as_arrays);
   const changed: JsonRecord = { ...record };
   for (const field of resource.fields) {
     const value = changed[field.name];
     if (field.type === 'flag' && typeof value === 'number') {
       if (booleans) changed[field.name] = value === 1;
-      else if (flagTexts) changed[field.name] = String(value);
     } else if (numbers && field.name !== 'id' && typeof value === 'number') {
       changed[field.name] = field.type === 'number' ? money(value) : String(value);
     } else if (arrays && isEmptyObject(value)) {

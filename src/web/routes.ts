@@ -16,7 +16,7 @@ import {
   submit,
   undo,
 } from './pages/batch-acts.ts';
-import { batchPage, receiptFile, resultsFile, sheetFile } from './pages/batch.ts';
+import { batchFile, batchPage } from './pages/batch.ts';
 import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
@@ -100,9 +100,7 @@ export const routes: readonly Route[] = [
   change('/batches/adopt', makers, startAdopting),
   get('/batches/:batch', batchRoles, batchPage),
   get('/batches/:batch/events', batchRoles, batchEvents),
-  get('/batches/:batch/sheets/:sheet', batchRoles, sheetFile),
-  get('/batches/:batch/results/:result', batchRoles, resultsFile),
-  get('/batches/:batch/receipts/:receipt', batchRoles, receiptFile),
+  get('/batches/:batch/files/:file', batchRoles, batchFile),
   get('/batches/:batch/rows/:row', batchRoles, rowPage),
   change('/batches/:batch/submit', makers, submit, batchPage),
   change('/batches/:batch/approve', approvers, approve, batchPage),

@@ -1,8 +1,6 @@
 /** What `status` and the console show: the mirror, the worker and its jobs, freshness, and what is wrong. */
-import { existsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
-import { journalDoubt } from '../bulk/journal-memory.ts';
-import { MirrorsJournalMemory } from '../store/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
@@ -94,19 +92,14 @@ async function openWorkerStatus(
   };
 }
 
-async function journalProblem({ store: { mirror, journal } }: Settings, check: Check<JournalHealth>) {
+async function journalProblem(settings: Settings, check: Check<JournalHealth>): Promise<string | null> {
   if ('found' in check) return null;
-  if ('problem' in check && statSync(journal, { throwIfNoEntry: false })?.size !== 0) return check.problem;
-  if (!existsSync(mirror)) return null;
-  try {
-    // The clock is used only to write.
-    const memoryOf = (releases: Releases) => releases.add(new MirrorsJournalMemory(mirror, systemClock));
-    return await withReleases((releases) => journalDoubt(memoryOf(releases), journal, undefined));
-  } catch (error) {
-    // That the mirror cannot be read is told of by those who show it.
-    if (error instanceof FileError) return null;
-    throw error;
-  }
+  if ('problem' in check && statSync(settings.store.journal, { throwIfNoEntry: false })?.size !== 0)
+    return check.problem;
+  // Loaded here, because it loads the client, and mostly there is a journal.
+  const { openJournalDoubt } = await import('../bulk/open.ts');
+  // The clock is used only to write.
+  return openJournalDoubt(settings, systemClock);
 }
 
 /** Reads the worker's store. A shared store that cannot be reached becomes a `problem`, so that the mirror is still shown. */

@@ -65,9 +65,7 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
       upload: asked.headers.get('location')?.split('/').at(-1) ?? 'none',
       row: '2',
       template: 'balance.csv',
-      sheet: 'review.csv',
-      result: 'applied.csv',
-      receipt: 'receipt.html',
+      file: 'review.csv',
       id: String(user),
     },
   };

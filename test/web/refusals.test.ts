@@ -2,14 +2,11 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
 import { version } from '../../src/model/program.ts';
 import { limits } from '../../src/web/app.ts';
 import { startConsole } from '../support/console.ts';
-
-type Console = Awaited<ReturnType<typeof startConsole>>;
 
 interface Raw {
   /** `GET /runs` */
@@ -107,38 +104,5 @@ describe('a refused request', () => {
       expect(nobody.body).not.toContain(version());
     }
     expect(statuses).toEqual(Object.fromEntries(refusals.map(([what, status]) => [what, status])));
-  });
-
-  test('by HEAD gets the same headers without a body', async () => {
-    const { url } = await startConsole();
-    const response = await sent(url, bytesOf(url, '', { line: 'HEAD /nowhere' }));
-    expect([response.status, response.body]).toEqual([404, '']);
-    expectErrorPage(response);
-  });
-
-  test('over the rate limit gets a page that says when to try again', async () => {
-    const { url } = await startConsole();
-    let last = { status: 0, head: '', body: '' };
-    for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
-      last = await sent(
-        url,
-        bytesOf(url, '', { line: 'POST /sign-in', headers: form, body: 'x'.repeat(limits.formBytes + 1) }),
-      );
-    }
-    expect(last.status).toBe(429);
-    expect(last.head).toMatch(/retry-after: \d+/);
-    expectErrorPage(last);
-  });
-
-  test('gets a page without details if the accounts cannot be read', async () => {
-    const { url, browser, settings }: Console = await startConsole();
-    const { cookie } = await browser('anna', [...roles]);
-    const journal = new SqliteDatabase(settings.store.journal);
-    journal.exec('ALTER TABLE people_sessions RENAME TO elsewhere');
-    journal.close();
-    const response = await sent(url, bytesOf(url, cookie, { line: 'GET /' }));
-    expect(response.status).toBe(500);
-    expectErrorPage(response);
-    expect(response.body).not.toContain('no such table');
   });
 });

@@ -100,28 +100,6 @@ describe('the next time is the same seen from any moment', () => {
   });
 });
 
-test('node-cron has the same times, except on days when clocks change', () => {
-  const { createTask } = createRequire(import.meta.url)('node-cron') as typeof NodeCron;
-  for (const cron of [
-    '30 2 * * *',
-    '*/20 3-5 1,15 * *',
-    '0 4 * * MON-FRI',
-    '0 6 L * *',
-    '5 7 * * 1#2',
-    '0 0 3 9 * *',
-  ]) {
-    const task = createTask(cron, () => {}, { timezone: 'Europe/Berlin' });
-    const found = [...timesAfter({ cron, timezone: 'Europe/Berlin' }, Date.parse('2026-04-01')).take(12)];
-    expect(found.map((time) => task.match(new Date(time)))).toEqual(found.map(() => true));
-    // In steps of ten minutes, node-cron finds nothing between the first two either.
-    const [first = 0, second = 0] = found;
-    for (let time = first + 10 * minuteMs; time < second; time += 10 * minuteMs) {
-      expect(task.match(new Date(time))).toBe(false);
-    }
-    void task.destroy();
-  }
-});
-
 test('node-cron leaves out a night when clocks are set forward, and an hour when they are set back', () => {
   vi.useFakeTimers({ toFake: ['Date'] });
   onTestFinished(() => void vi.useRealTimers());

@@ -133,7 +133,7 @@ async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, stat
 }
 
 function sheetLinks(link: Visit['link'], batch: string, name: 'wrong' | 'review'): Html[] {
-  const at = (format: TableFormat): string => link(`/batches/${batch}/sheets/${name}.${format}`);
+  const at = (format: TableFormat): string => link(`/batches/${batch}/files/${name}.${format}`);
   return tableFormats.map((format) => html`<a class="button quiet" href="${at(format)}" download>as .${format}</a> `);
 }
 
@@ -221,7 +221,7 @@ async function rowsTag(
 function filesTag({ link, offers }: Visit, report: BatchReport): Html {
   const { batch, state, action } = report;
   if (state === 'planned') return html``;
-  const at = (name: string): string => link(`/batches/${batch}/results/${name}`);
+  const at = (name: string): string => link(`/batches/${batch}/files/${name}`);
   return html`<h2>Results</h2>
     <p>
       Each row of the sheet is in exactly one of these files, with its own columns, its state, and what proves that
@@ -235,7 +235,7 @@ function filesTag({ link, offers }: Visit, report: BatchReport): Html {
       </li>
       <li>
         the receipt, to print and keep:
-        <a href="${link(`/batches/${batch}/receipts/receipt.html`)}" download>receipt.html</a>
+        <a href="${at('receipt.html')}" download>receipt.html</a>
       </li>
     </ul>
     ${
@@ -260,62 +260,49 @@ function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchRe
 /** Actions that no batch can take back. */
 const irreversible: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete', 'deletions']);
 
-/** Returns the format in the name of a file, such as `wrong.csv`. Throws a NotFoundError. */
-function formatOf(name: string, file: string): TableFormat {
-  const format = tableFormats.find((each) => file === `${name}.${each}`);
-  if (format === undefined) throw notFound('there is no such file');
-  return format;
-}
-
-function writerOf(format: TableFormat, { signal }: Visit) {
-  return tableWriter(format, signal, () => {});
-}
-
-/** A sheet of the wrong rows, or of all rows to check. */
-export async function sheetFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+/**
+ * A file of the batch as of now: its wrong rows or all rows to check, as a sheet; one of the result files; their manifest; or the
+ * receipt. Throws a NotFoundError.
+ */
+export async function batchFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
-  const file = visit.params['sheet'] ?? '';
-  const name = file.startsWith('wrong.') ? 'wrong' : 'review';
-  const format = formatOf(name, file);
-  const table = name === 'wrong' ? wrongTable(ports.journal, batch) : reviewTable(ports.journal, batch);
-  const chunks = writerOf(format, visit).chunks(table);
-  return { kind: 'file', name: `${name}-${batch.batch}.${format}`, type: contentTypes[format], chunks };
-}
-
-/** One of the result files, as of now. */
-export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  const file = visit.params['result'] ?? '';
-  if (file === 'manifest.json') {
-    const text = `${JSON.stringify(await manifestNow(ports, batch, writerOf('csv', visit)), undefined, 2)}\n`;
-    return { kind: 'file', name: file, type: 'application/json', chunks: textChunks(text) };
-  }
-  const name = resultFiles.find((each) => file.startsWith(`${each}.`));
-  if (name === undefined) throw notFound('there is no such file');
-  const format = formatOf(name, file);
-  const chunks = resultChunks(ports.journal, batch, name, writerOf(format, visit));
-  return { kind: 'file', name: file, type: contentTypes[format], chunks };
-}
-
-/** The receipt, as of now. */
-export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const batch = await batchIn(visit, ports);
-  const { settings, clock } = ports;
-  if (visit.params['receipt'] !== 'receipt.html') throw notFound('there is no such file');
-  async function* chunks(): AsyncGenerator<Uint8Array> {
-    const releases = new Releases();
-    try {
-      // A separate connection: the receipt is read in one transaction, which would block all other uses of the journal.
-      const journal = await openJournalForReading(settings, clock, releases);
-      if (journal !== undefined) yield* receiptOf(journal, batch, { clock });
-    } finally {
-      await releases.close();
-    }
-  }
-  return {
+  const { journal } = ports;
+  const file = visit.params['file'] ?? '';
+  const format = tableFormats.find((each) => file.endsWith(`.${each}`)) ?? 'csv';
+  const writer = tableWriter(format, visit.signal, () => {});
+  const [name = ''] = file.split('.');
+  const result = resultFiles.find((each) => file === `${each}.${format}`);
+  const reply = (chunks: AsyncIterable<Uint8Array>, type: string, as = file): Reply => ({
     kind: 'file',
-    name: `receipt-${batch.batch}.html`,
-    type: 'text/html; charset=utf-8',
-    chunks: chunks(),
-  };
+    name: as,
+    type,
+    chunks,
+  });
+  const own = `${name}-${batch.batch}`;
+  if (result !== undefined) return reply(resultChunks(journal, batch, result, writer), contentTypes[format]);
+  switch (file) {
+    case `wrong.${format}`:
+      return reply(writer.chunks(wrongTable(journal, batch)), contentTypes[format], `${own}.${format}`);
+    case `review.${format}`:
+      return reply(writer.chunks(reviewTable(journal, batch)), contentTypes[format], `${own}.${format}`);
+    case 'manifest.json': {
+      const text = `${JSON.stringify(await manifestNow(ports, batch, writer), undefined, 2)}\n`;
+      return reply(textChunks(text), 'application/json');
+    }
+    case 'receipt.html':
+      return reply(receiptChunks(ports, batch), 'text/html; charset=utf-8', `${own}.html`);
+    default:
+      throw notFound('there is no such file');
+  }
+}
+
+/** Uses a separate connection: the receipt is read in one transaction, which would block all other uses of the journal. */
+async function* receiptChunks({ settings, clock }: ConsolePorts, batch: Batch): AsyncGenerator<Uint8Array> {
+  const releases = new Releases();
+  try {
+    const journal = await openJournalForReading(settings, clock, releases);
+    if (journal !== undefined) yield* receiptOf(journal, batch, { clock });
+  } finally {
+    await releases.close();
+  }
 }

@@ -23,18 +23,19 @@ export interface KnownUser {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
+/** What a row would do, as far as there is something to say. */
 export interface Preview {
-  /** For people: the balance, or whatever the action changes; null if there is nothing to show. */
-  readonly before: string | null;
-  readonly after: string | null;
-  /** By how much the sum of all balances changes; null if the action moves no money. */
-  readonly change: Money | null;
+  /** For people: the balance, or whatever the action changes. */
+  readonly before?: string | null;
+  readonly after?: string | null;
+  /** By how much the sum of all balances changes. */
+  readonly change?: Money;
   /** What is wrong with the row now that its user is known. A row with a problem is not sent. */
-  readonly problems: readonly { readonly column: string | null; readonly problem: string }[];
+  readonly problem?: { readonly column: string | null; readonly problem: string };
   /** Worth knowing, but no reason not to send: a negative result. */
-  readonly warnings: readonly string[];
-  /** The user as this row leaves it for later rows of the same file. */
-  readonly user: KnownUser | null;
+  readonly warning?: string;
+  /** The user as this row leaves it for later rows of the same file, if it changes the user. */
+  readonly user?: KnownUser;
 }
 
 /** What was seen of a user, or of those who stand in the way of a new one. Plain JSON, since the journal keeps it. */
@@ -88,7 +89,13 @@ export interface Marks {
   readonly others: readonly { readonly token: string; readonly at: string | null }[];
 }
 
-export const noMarks: Marks = { own: false, others: [] };
+/** Most actions move no money and leave no token, and the record itself shows their outcome. */
+export const plainAction = {
+  userFields: [],
+  typed: 'rows',
+  marks: () => ({ own: false, others: [] }),
+  unsettled: () => null,
+} satisfies Partial<Action>;
 
 /** A complete request. The body is sent exactly as it is here, and is in the journal before that. */
 export interface WriteRequest {
@@ -127,8 +134,8 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
 
   /** Reads the cells. Problems go to the reader; if there is one, the result is not used. */
   readRow(row: RowReader): P;
-  /** What the row would do. If the target is `new`, `user` is one who has a key of the new user already, or null. Pure. */
-  preview(parameters: P, user: KnownUser | null): Preview;
+  /** What the row would do to the user; for a new one, `user` is who has one of its keys already. Pure. */
+  preview(parameters: P, user: KnownUser): Preview;
   /** The same text for two rows that would do the same to the same user. */
   identity(parameters: P): string;
   /** What identifies a new user, so that two rows cannot make it at once. Only if the target is `new`. */

@@ -49,9 +49,13 @@ const [mostSpellings, mostNamed] = [10, 10];
 export function addKey(keys: WantedKeys, key: UserKey): void {
   const text = keyText(key);
   const there = keys.get(text);
-  const spellings = there?.spellings ?? [];
+  if (there === undefined) {
+    keys.set(text, key);
+    return;
+  }
+  const { spellings = [there.value] } = there;
   if (!spellings.includes(key.value) && spellings.length < mostSpellings)
-    keys.set(text, { ...(there ?? key), spellings: [...spellings, key.value] });
+    keys.set(text, { ...there, spellings: [...spellings, key.value] });
 }
 
 /** @param urgent keys of users whose balance decides whether their row is sent; confirmed first */
@@ -61,7 +65,10 @@ export async function findUsers(
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const { users, known } = inMirror(directory, keys, live);
+  const pages = keys.size > mostConfirmations ? await pagesOfList(live) : Infinity;
+  const isListed = pages <= mostConfirmations;
+  // The list shows whoever has an id. Of those who share a name it may miss one who moves between its pages.
+  const { users, known } = inMirror(directory, isListed ? withoutIds(keys) : keys, live);
   const sure = [...users.keys()];
   const strangers = [...keys.keys()].filter((text) => !users.has(text));
   const requestOne = async (text: string): Promise<void> => {
@@ -70,25 +77,16 @@ export async function findUsers(
     const ids = known.get(text) ?? (typeof user === 'object' ? [user.id] : []);
     if (key !== undefined) users.set(text, await userByKey(live, key, ids));
   };
-  const addListed = async (pages: number): Promise<void> => {
-    const listed = await inList(keys, pages, live);
-    for (const [text, [user, ...others]] of listed) {
-      if (user !== undefined && others.length === 0 && !known.has(text)) users.set(text, user);
-      else
-        known.set(text, [...new Set([...(known.get(text) ?? []), ...[user ?? [], others].flat().map(({ id }) => id)])]);
-    }
-    await eachLive(
-      [...keys.keys()].filter((text) => known.has(text) || !listed.has(text)),
-      live,
-      requestOne,
-    );
+  const addListed = async (count: number): Promise<void> => {
+    const { listed, shared } = await inList(keys, count, live);
+    for (const [text, user] of listed) users.set(text, user);
+    for (const [text, ids] of shared) known.set(text, [...new Set([...(known.get(text) ?? []), ...ids])]);
+    const unclear = [...keys.keys()].filter((text) => known.has(text) || !listed.has(text));
+    await eachLive(unclear, live, requestOne);
   };
-  if (keys.size > mostConfirmations) {
-    const pages = await pagesOfList(live);
-    if (pages <= Math.max(strangers.length, mostConfirmations)) {
-      await addListed(pages);
-      return { users, unconfirmed: 0 };
-    }
+  if (isListed || pages <= strangers.length) {
+    await addListed(pages);
+    return { users, unconfirmed: 0 };
   }
   const first = sure.filter((text) => urgent.has(text)).slice(0, mostConfirmations);
   const rest = sure.filter((text) => !urgent.has(text)).slice(0, mostConfirmations - first.length);
@@ -96,8 +94,8 @@ export async function findUsers(
   await eachLive([...strangers, ...confirmed], live, requestOne);
   // A mirror that was never complete may lack a user, as if there were none.
   if ((directory?.freshAsOf ?? null) === null && (await comparesExactly(keys, users, live))) {
-    const pages = await pagesOfList(live);
-    if (pages <= mostConfirmations) await addListed(pages);
+    const all = await pagesOfList(live);
+    if (all <= mostConfirmations) await addListed(all);
     else refuseOtherSpellings(keys, users);
   }
   return { users, unconfirmed: sure.length - confirmed.length };
@@ -120,7 +118,7 @@ async function comparesExactly(
 
 /** Refuses the users whom the rows spell in another way than the server: without a mirror, others may have that name, too. */
 function refuseOtherSpellings(keys: ReadonlyMap<string, WantedKey>, users: Users): void {
-  for (const [text, { column, spellings }] of keys) {
+  for (const [text, { column, value, spellings = [value] }] of keys) {
     const user = users.get(text);
     if (column === 'user_id' || typeof user !== 'object') continue;
     const name = user[column] ?? '';
@@ -178,26 +176,30 @@ function textOf(user: KnownUser, column: KeyColumn): string {
   return keyText({ column, value: column === 'user_id' ? String(user.id) : (user[column] ?? '') });
 }
 
-/** Finds users in the whole list, however many have the same key. */
-async function inList(
-  keys: ReadonlyMap<string, UserKey>,
-  pages: number,
-  live: LiveOptions,
-): Promise<Map<string, readonly KnownUser[]>> {
+/** Finds users in the whole list: those who alone have a key, and the ids of those who share one. */
+async function inList(keys: ReadonlyMap<string, UserKey>, pages: number, live: LiveOptions) {
   const columns = new Set([...keys.values()].map(({ column }) => column));
-  const found = new Map<string, KnownUser[]>();
+  const listed = new Map<string, KnownUser>();
+  const shared = new Map<string, number[]>();
   for await (const users of everyUser(live, pages)) {
     for (const user of users) {
       for (const column of columns) {
         const text = textOf(user, column);
         if (!keys.has(text)) continue;
-        const own = found.get(text);
-        if (own === undefined) found.set(text, [user]);
-        else if (own.length < mostNamed && own.every(({ id }) => id !== user.id)) own.push(user);
+        const other = listed.get(text);
+        if (other === undefined) listed.set(text, user);
+        else if (other.id !== user.id) {
+          const ids = shared.get(text) ?? [other.id];
+          if (ids.length < mostNamed && !ids.includes(user.id)) shared.set(text, [...ids, user.id]);
+        }
       }
     }
   }
-  return found;
+  return { listed, shared };
+}
+
+function withoutIds(keys: ReadonlyMap<string, WantedKey>): ReadonlyMap<string, WantedKey> {
+  return new Map([...keys].filter(([, { column }]) => column !== 'user_id'));
 }
 
 /** The whole records of the rows' users in the mirror, each once. */

@@ -39,9 +39,9 @@ async function userById(options: LiveOptions, id: number): Promise<Found> {
   }
 }
 
-/** A key with every spelling in which the rows have it. */
+/** A key, with every spelling in which the rows have it if there are several. */
 export interface WantedKey extends UserKey {
-  readonly spellings: readonly string[];
+  readonly spellings?: readonly string[];
 }
 
 const several = 'several users have';
@@ -60,7 +60,7 @@ export function ambiguous({ column, value }: UserKey, ids: readonly number[]): s
  * @param known ids of users who had the key when it was last seen: a filter that compares exactly may not show them
  */
 export async function userByKey(options: LiveOptions, key: WantedKey, known: readonly number[] = []): Promise<Found> {
-  const { column, value, spellings } = key;
+  const { column, value, spellings = [value] } = key;
   if (column === 'user_id') return userById(options, Number(value));
   const found = new Map<number, KnownUser>();
   const add = (user: KnownUser): void => {

@@ -3,7 +3,6 @@ import { existsSync, statSync } from 'node:fs';
 import type { Client } from '../api/operations.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal, openJournalForReading } from '../journal/open.ts';
-import type { Journal } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { OperatorError } from '../model/errors.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
@@ -28,25 +27,13 @@ export async function openBulkPorts(
   rehearsal = false,
 ): Promise<BulkPorts> {
   const journal = await openJournal(settings, actor, clock, releases);
-  return {
-    ...openPlanPorts({ settings, log, signal }, journal, releases),
-    memory: rehearsal ? null : openJournalMemory(settings, journal.clock, releases),
-  };
-}
-
-/** Opens what planning needs besides the journal. */
-export function openPlanPorts<J extends Pick<Journal, 'claimView' | 'clock'>>(
-  { settings, log, signal }: Omit<Surroundings, 'clock'>,
-  journal: J,
-  releases: Releases,
-) {
-  const { clock } = journal;
   const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
   return {
     journal,
-    client: openApi({ settings, log, clock }, releases),
+    client: openApi({ settings, log, clock: journal.clock }, releases),
     directory: openDirectory(settings, releases),
-    clock,
+    memory: rehearsal ? null : openJournalMemory(settings, journal.clock, releases),
+    clock: journal.clock,
     signal,
     concurrency: settings.api.concurrency,
     pageSize: settings.api.pageSize,

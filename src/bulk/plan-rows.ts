@@ -50,19 +50,17 @@ export async function planRows(
     planned.push(planner.plan(row));
   }
   const { problems, net } = planner;
-  const empty = planner.placeholders.warnings();
   const sizes = sizeNotes(planner.changes);
   for (const [at, each] of planned.entries()) {
     const more = sizes.get(each.row);
     if (more !== undefined) planned[at] = { ...each, notes: [...more, ...each.notes] };
   }
-  return {
-    rows: planned,
-    problems,
-    warnings: [...empty, ...planner.warnings],
-    warned: empty.length + planner.warned,
-    net: moneyText(net),
-  };
+  const empty = Array.from(planner.placeholders, ([column, { first, count }]) => {
+    const cells = counted(count, 'cell says', 'cells say');
+    return `${column}: ${cells} NULL or the like, first in row ${first}. Programs write that for an empty cell, and it would be sent as text: empty the cell if nothing is meant`;
+  });
+  const warnings = [...empty, ...planner.warnings];
+  return { rows: planned, problems, warnings, warned: empty.length + planner.warned, net: moneyText(net) };
 }
 
 /** Plans one row after the other: a row finds its user as the earlier rows leave it. */
@@ -71,7 +69,8 @@ class Planner {
   /** Only the first ones; `warned` counts all. */
   readonly warnings: string[] = [];
   warned = 0;
-  readonly placeholders = new Placeholders();
+  /** How many cells of each column are words for an empty cell, and the first row with one. */
+  readonly placeholders = new Map<string, { readonly first: number; readonly count: number }>();
   readonly changes: [row: number, change: Money][] = [];
   net = new Big(0);
   readonly #action: Action;
@@ -92,18 +91,17 @@ class Planner {
     const keys = row.problems.length === 0 ? (action.newKeys?.(row.parameters) ?? []) : [];
     const found = action.target === 'new' ? inTheWay(keys, this.#users) : userOf(row, this.#users);
     const user = typeof found === 'string' ? null : found;
+    const empty = this.#placeholdersOf(row);
     const wrong = [...row.problems];
-    const empty = this.placeholders.add(row);
     const note = (column: string | null, problem: string): void => {
       wrong.push({ row: row.row, column, problem });
     };
     if (typeof found === 'string' && wrong.length === 0) note(row.key?.column ?? null, found);
     const other = row.wasOf === undefined || user === null ? null : otherUser(row.wasOf, user);
     if (other !== null) note(null, `${other} of the batch that is taken back: check that it is the same person`);
-    const preview = wrong.length === 0 ? action.preview(row.parameters, user) : null;
-    for (const { column, problem } of preview?.problems ?? []) note(column, problem);
-    const change = preview?.change ?? null;
-    const tooMuch = change === null ? null : rowCapProblem(change, this.#caps);
+    const preview = wrong.length > 0 ? null : user === null ? {} : action.preview(row.parameters, user);
+    if (preview?.problem !== undefined) note(preview.problem.column, preview.problem.problem);
+    const tooMuch = preview?.change === undefined ? null : rowCapProblem(preview.change, this.#caps);
     if (tooMuch !== null) note('amount', tooMuch);
     for (const key of keys) {
       const first = this.#newKeys.get(keyText(key));
@@ -142,10 +140,13 @@ class Planner {
 
   /** Returns the notes of a valid row, and adds the row to the totals. */
   #notesOf(row: number, sound: Preview, user: KnownUser | null, fingerprint: string | null): string[] {
-    const { change, warnings } = sound;
-    const notes = [...(user === null ? [] : userNotes(user)), ...warnings];
-    for (const text of warnings) this.#warn(`row ${row}: ${text}`);
-    if (change !== null) {
+    const { change, warning } = sound;
+    const notes = user === null ? [] : userNotes(user);
+    if (warning !== undefined) {
+      notes.push(warning);
+      this.#warn(`row ${row}: ${warning}`);
+    }
+    if (change !== undefined) {
       this.net = this.net.plus(change);
       this.changes.push([row, change]);
     }
@@ -155,6 +156,20 @@ class Planner {
       notes.push(`does the same as row ${first}`);
     } else if (fingerprint !== null) this.#firstRows.set(fingerprint, row);
     return notes;
+  }
+
+  /** Counts such words in the texts that the row would send, and in the name of its user, and returns notes on them. */
+  #placeholdersOf({ row, key, parameters, undoOfRow }: ReadRow): string[] {
+    // What a row takes back was on the server.
+    if (undoOfRow !== null) return [];
+    const texts = Object.entries(parameters);
+    if (key !== null) texts.push([key.column, key.value]);
+    return texts.flatMap(([column, text]) => {
+      if (typeof text !== 'string' || !isPlaceholder(text)) return [];
+      const { first, count } = this.placeholders.get(column) ?? { first: row, count: 0 };
+      this.placeholders.set(column, { first, count: count + 1 });
+      return `${column} is the text ${shown(text)}`;
+    });
   }
 
   #warn(text: string): void {
@@ -234,36 +249,6 @@ const placeholderWords = new Set(
 function isPlaceholder(text: string): boolean {
   // In lower case, R's NA is a word and a name.
   return text === 'NA' || (text.length <= 9 && placeholderWords.has(text.toLowerCase()));
-}
-
-/** Counts such words in the texts that rows would send, and in the names of their users. A server stores them as text. */
-class Placeholders {
-  readonly #columns = new Map<string, { readonly first: number; readonly texts: Set<string>; count: number }>();
-
-  /** Returns notes on the row. */
-  add({ row, key, parameters, undoOfRow }: ReadRow): string[] {
-    // What a row takes back was on the server.
-    if (undoOfRow !== null) return [];
-    const texts = Object.entries(parameters);
-    if (key !== null) texts.push([key.column, key.value]);
-    return texts.flatMap(([column, text]) => {
-      if (typeof text !== 'string' || !isPlaceholder(text)) return [];
-      const there = this.#columns.get(column) ?? { first: row, texts: new Set(), count: 0 };
-      there.texts.add(text);
-      there.count += 1;
-      this.#columns.set(column, there);
-      return `${column} is the text ${shown(text)}`;
-    });
-  }
-
-  /** One warning for each column. */
-  warnings(): string[] {
-    return [...this.#columns].map(([column, { first, texts, count }]) => {
-      const said = [...texts].slice(0, 5).map(shown).join(', ');
-      const cells = counted(count, 'cell says', 'cells say');
-      return `${column}: ${cells} ${said}, first in row ${first}. Programs write that for an empty cell, and it would be sent as text: empty the cell if nothing is meant`;
-    });
-  }
 }
 
 /** What a claim of the rows would take. */

@@ -1,6 +1,6 @@
 /** `bulk plan`: turns rows into a stored batch, and sends nothing. Section "Writing" of docs/architecture.md. */
 import { randomBytes } from 'node:crypto';
-import type { Batch, Journal, NewBatch, NewIntent, PlannedServer } from '../journal/port.ts';
+import type { Batch, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
@@ -19,12 +19,8 @@ import { keyText } from './row-reader.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
 
-export interface PlanPorts extends PreparePorts {
+export interface PlanPorts {
   readonly journal: Journal;
-}
-
-interface PreparePorts {
-  readonly journal: Pick<Journal, 'claimView'>;
   readonly client: LiveClient & LookingClient;
   readonly directory: UserDirectory | null;
   readonly clock: Clock;
@@ -55,36 +51,18 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
   return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
 }
 
-/** A plan that is not stored yet. */
-interface PreparedPlan {
-  readonly batch: NewBatch;
+export interface Planned {
+  readonly batch: Batch;
+  /** As they were planned: reading a large batch back would take as long as planning it. */
   readonly rows: readonly NewIntent[];
 }
 
 /** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, if the batch must not be sent. */
-export async function planBatch(ports: PlanPorts, wanted: Plannable, name?: string): Promise<Batch> {
-  const { batch, rows } = await preparePlan(ports, wanted, name);
-  return storePlan(ports.journal, batch, inTurns(rows, ports.signal));
-}
-
-/** Stores a prepared plan in the name of the journal's actor. */
-export async function storePlan(
-  journal: Pick<Journal, 'addBatch' | 'batch'>,
-  batch: NewBatch,
-  rows: Iterable<NewIntent> | AsyncIterable<NewIntent>,
-): Promise<Batch> {
-  await journal.addBatch(batch, rows);
-  const stored = await journal.batch(batch.batch);
-  if (stored === undefined) throw new IncompleteError(`batch ${batch.batch} was stored and is not there`);
-  return stored;
-}
-
-/** Plans the rows and stores nothing. Throws like `planBatch`. */
-export async function preparePlan(
-  ports: PreparePorts,
+export async function planBatch(
+  ports: PlanPorts,
   { action, rows: read, source }: Plannable,
   batch = newBatchId(ports.clock),
-): Promise<PreparedPlan> {
+): Promise<Planned> {
   const { journal, client, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
   checkRowCount(read, caps);
@@ -113,8 +91,8 @@ export async function preparePlan(
     ...(today === null ? [] : [today]),
     ...bounded(repeatLines(view)),
   ];
-  return {
-    batch: {
+  await journal.addBatch(
+    {
       batch,
       action: action.name,
       file: source.file?.name ?? null,
@@ -131,12 +109,15 @@ export async function preparePlan(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    rows,
-  };
+    inTurns(rows, ports.signal),
+  );
+  const stored = await journal.batch(batch);
+  if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);
+  return { batch: stored, rows };
 }
 
 /** A function of its own, so that the users are released before the rows are stored: there may be a hundred thousand of both. */
-async function plannedRows(ports: PreparePorts, action: Action, read: ReadRows, { again }: PlanSource, caps: Caps) {
+async function plannedRows(ports: PlanPorts, action: Action, read: ReadRows, { again }: PlanSource, caps: Caps) {
   const { users, unconfirmed } = await usersOf(ports, action, read);
   return { plan: await planRows(action, plannableRows(read, again), users, caps, ports.signal), unconfirmed };
 }
@@ -185,31 +166,23 @@ function apartFrom(ofFile: readonly SheetProblem[], ofRows: readonly SheetProble
   return ofRows.filter(({ row }) => !named.has(row));
 }
 
-async function usersOf(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
-  if (read.problems.length > 0) return { users: new Map(), unconfirmed: 0 };
-  if (action.target === 'new') return takenKeys(ports, action, read);
+async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
   const keys: WantedKeys = new Map();
   const urgent = new Set<string>();
-  for (const { key, problems, parameters } of read.rows) {
-    if (key === null || problems.length > 0) continue;
-    addKey(keys, key);
-    // Such a row is not sent if the balance is not the one of the plan, so an outdated mirror would make the plan useless.
-    if (parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string') urgent.add(keyText(key));
-  }
-  return findUsers(keys, urgent, ports.directory, { ...ports, userFields: [...action.userFields, ...notedFields] });
-}
-
-async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
-  const keys: WantedKeys = new Map();
-  for (const { problems, parameters } of read.rows) {
+  for (const { key, problems, parameters } of read.problems.length > 0 ? [] : read.rows) {
     if (problems.length > 0) continue;
-    for (const key of action.newKeys?.(parameters) ?? []) addKey(keys, key);
+    for (const each of action.newKeys?.(parameters) ?? (key === null ? [] : [key])) addKey(keys, each);
+    // Such a row is not sent if the balance is not the one of the plan, so an outdated mirror would make the plan useless.
+    const isUrgent = parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string';
+    if (key !== null && isUrgent) urgent.add(keyText(key));
   }
-  return findTaken(keys, ports.directory, { ...ports, userFields: action.userFields });
+  return action.target === 'new'
+    ? findTaken(keys, ports.directory, { ...ports, userFields: action.userFields })
+    : findUsers(keys, urgent, ports.directory, { ...ports, userFields: [...action.userFields, ...notedFields] });
 }
 
 /** Looks at one user to tell whether lost responses can be settled on this server without a person. */
-async function unsettledWarning(ports: PreparePorts, action: Action, rows: readonly NewIntent[]): Promise<string[]> {
+async function unsettledWarning(ports: PlanPorts, action: Action, rows: readonly NewIntent[]): Promise<string[]> {
   const first = rows.find(({ state, user }) => state === 'planned' && (user !== null || action.target === 'new'));
   if (first === undefined || first.parameters === null) return [];
   const target = { user: first.user, parameters: first.parameters, token: newToken() };

@@ -20,7 +20,7 @@ import {
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
 import { shown, textCell } from './sheet/rows.ts';
-import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
+import type { Sheet, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { unguardedText } from '../model/spreadsheet.ts';
 
 export interface ReadRow {
@@ -93,30 +93,13 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
       undoOfRow: null,
     };
   });
-  const notes = [...sheet.notes, ...unknownNote(unknown), ...(isOurs ? guardNote(sheet.rows) : [])];
+  const notes = [...sheet.notes, ...unknownNote(unknown)];
   return { columns: sheet.columns, rows, problems, notes, ...(question !== null && { question }) };
 }
 
 /** Takes off the guard against formulas that our files have, also if another program has saved them since. */
 function withoutGuards({ row, cells }: SheetRow): SheetRow {
-  return { row, cells: cells.map((cell) => (isGuarded(cell) ? textCell(unguardedText(cell.raw)) : cell)) };
-}
-
-function isGuarded({ kind, raw }: SheetCell): boolean {
-  return kind === 'text' && unguardedText(raw) !== raw;
-}
-
-function guardNote(rows: Iterable<SheetRow>): string[] {
-  let [count, first] = [0, 0];
-  for (const { row, cells } of rows) {
-    const guarded = cells.filter(isGuarded).length;
-    if (count === 0 && guarded > 0) first = row;
-    count += guarded;
-  }
-  if (count === 0) return [];
-  return [
-    `this is a results file: the ' before what could be a formula was taken off in ${counted(count, 'cell')}, first in row ${first}`,
-  ];
+  return { row, cells: cells.map((cell) => (cell.kind === 'text' ? textCell(unguardedText(cell.raw)) : cell)) };
 }
 
 /**

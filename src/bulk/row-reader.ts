@@ -7,9 +7,10 @@ import { distance } from 'fastest-levenshtein';
 import { isSlip } from '../model/errors.ts';
 import { nameKey } from '../model/identity.ts';
 import { type OperationName, operationOf, type Parameter } from '../model/operations.ts';
+import { columnLetters } from '../model/spreadsheet.ts';
 import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import { alteredReason, amountOf, type AmountOptions } from './sheet/amount.ts';
-import { columnLetters, emptyCell, shown } from './sheet/rows.ts';
+import { emptyCell, shown } from './sheet/rows.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { tokenLike } from './token.ts';
 

@@ -7,6 +7,7 @@ import type { ColumnType } from './column-type.ts';
 import type { FileRun } from './export.ts';
 import type { RowSource } from './source.ts';
 import { microseconds, wholeSeconds } from '../model/time.ts';
+import { columnLetters } from '../model/spreadsheet.ts';
 import { counted } from '../model/text.ts';
 import { plainText } from './csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
@@ -254,12 +255,6 @@ function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => vo
   const text = fitting(whole);
   if (text !== whole) onCut();
   return textCell(at, text);
-}
-
-/** Returns the spreadsheet's name of the column: A, B, … Z, AA. */
-function columnLetters(index: number): string {
-  const last = String.fromCharCode(65 + (index % 26));
-  return index < 26 ? last : columnLetters(Math.floor(index / 26) - 1) + last;
 }
 
 /** The widths of the columns come from the first rows. */

@@ -21,6 +21,11 @@ export function unguardedText(text: string): string {
   return plain.replaceAll(guardedLater, '$1');
 }
 
+/** A, B, … Z, AA: the names of columns in spreadsheet programs. */
+export function columnLetters(at: number): string {
+  return (at >= 26 ? columnLetters(Math.floor(at / 26) - 1) : '') + String.fromCharCode(65 + (at % 26));
+}
+
 /** Strings are as in the file or the journal. Numbers are ours: rows, ids. */
 export type TableCell = string | number | null;
 

@@ -33,7 +33,7 @@ const balanceOf = ({ control }: Sandbox, user: number): unknown => control.get('
 async function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
   const common = { journal, client, directory: null, clock: systemClock, signal };
   const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
-  return planBatch(ports, await undoOf(journal, batch.batch));
+  return (await planBatch(ports, await undoOf(journal, batch.batch))).batch;
 }
 
 describe('results', () => {

@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import type { Judgement, LookingClient } from '../../src/bulk/action.ts';
+import type { Judgement } from '../../src/bulk/action.ts';
 import {
   type BalanceObservation,
   type BalanceParameters,
   judgeBalance,
-  lookAtBalance,
   observationOf,
 } from '../../src/bulk/actions/balance-judge.ts';
 import type { AnswerKind } from '../../src/journal/port.ts';
@@ -385,43 +384,6 @@ describe('the judgement of a user’s balance', () => {
     expect(judgementOf(now, 'accepted', { before })).toMatchObject({ kind: 'applied', contradiction: null });
   });
 
-  const notes: readonly (readonly [note: string, now: Now | null, more?: More])[] = [
-    ['the balance is 100.00, as it was before; no transaction of it is shown', { balance: 100 }],
-    ['the balance is 100.00, as it was before; the server shows no transactions', { balance: 100 }, { hidden: true }],
-    [
-      'the balance went from 100.00 to 105.00, as it would by this row; 1 new transaction like it without its token',
-      { balance: 105, transactions: [bare] },
-    ],
-    [
-      'the balance went from 100.00 to 103.00; 2 new transactions like it without its token',
-      { balance: 103, transactions: [bare, bare] },
-    ],
-    ['the user is not there any more', null],
-    ['the balance cannot be read', { balance: 'much' }],
-    [
-      `the transaction with ${token} has another amount or direction`,
-      { balance: 106, transactions: [{ ...ours, amount: 6 }] },
-    ],
-    [`the transaction with ${token} is there`, { balance: 105, transactions: [ours] }],
-  ];
-  test.each(notes.map(([note, now, more]) => ({ note, now, more })))('has the note: $note', ({ note, now, more }) => {
-    expect(judgementOf(now, 'lost', more).note).toBe(note);
-  });
-
-  test('reads the user together with the transactions', async () => {
-    const body = { id: 7, balance: 105, balance_transactions: [{ id: 1, ...ours }] };
-    const requested: unknown[] = [];
-    const client = {
-      getUser: (...given: readonly unknown[]) => {
-        requested.push(given.slice(0, 2));
-        return Promise.resolve({ body });
-      },
-    } as unknown as LookingClient;
-    const parameters = parametersOf('add', '5.00');
-    expect(await lookAtBalance(client, { user: 7, parameters, token })).toMatchObject({ hits: 1, balance: '105.00' });
-    expect(requested).toEqual([[7, ['balance_transactions']]]);
-  });
-
   test('tells which transactions are the row’s own, are like it, or belong to other rows that do the same', () => {
     const transactions = [
       { ...ours, id: 31 },
@@ -446,12 +408,6 @@ describe('the judgement of a user’s balance', () => {
     });
     expect(seen({ balance: 5, transactions: [bare] })).toMatchObject({ others: [], recordId: null });
     expect([found, balance, seen(null).found, seen(null).balance]).toEqual([true, '5.00', false, null]);
-  });
-
-  test('is unclear if an opposite transaction carries the token, too, and names no command to reverse it', () => {
-    const back = { balance: 100, transactions: [ours, { ...ours, result: '-' }] };
-    const note = `2 transactions carry ${token}, and one of them has the amount and direction of the row`;
-    expect(judgementOf(back, 'accepted')).toEqual({ kind: 'unclear', after: '100.00', note, isMarked: true });
   });
 
   test('says how to reverse what was made too often', () => {

@@ -45,7 +45,7 @@ async function undo(journal: Journal, client: Client, batch: string): Promise<st
   const signal = new AbortController().signal;
   const common = { journal, client, directory: null, clock: systemClock, signal };
   const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
-  return (await planBatch(ports, await undoOf(journal, batch))).batch;
+  return (await planBatch(ports, await undoOf(journal, batch))).batch.batch;
 }
 
 describe('a write that is made late', () => {

@@ -130,21 +130,6 @@ describe('the total', () => {
 });
 
 describe('the header', () => {
-  const headers: readonly (readonly [readonly string[], RegExp])[] = [
-    [['type', 'amount'], /"user_id", "email", "username" is needed/],
-    [['user_id', 'email', 'type', 'amount'], /"user_id", "email" are all there/],
-    [['user_id', 'type', 'amount', 'amount'], /more than once/],
-    [['user_id', 'type', 'amout'], /unknown column "amout". Did you mean "amount"/],
-  ];
-  test.each(headers)('%j is refused', (names, problem) => {
-    const read = readRows(sheetOf([[1, 'add', '1', '']], names), balance, {
-      decimals: 2,
-      mark: null,
-      allowForce: false,
-    });
-    expect(read.problems.map((each) => each.problem).join('\n')).toMatch(problem);
-  });
-
   test('may have the columns of a result file, which are ignored', async () => {
     const names = ['user_id', 'type', 'amount', '_row', '_state', '_problem'];
     const { problems, rows } = await planned([[1, 'add', '1', 7, 'rejected', 'busy']], names);
@@ -297,27 +282,6 @@ describe('a plan keeps', () => {
     expect(plan.net).toBe('-324.00');
   });
 
-  test('no key for a row that names its user by id, and no column for a problem of the whole row', async () => {
-    const { rows, claimed } = await planned([
-      [1, 'add', '5'],
-      [3, 'add', '5'],
-      ['x', 'give', '1'],
-    ]);
-    expect(rows).toMatchObject([
-      { key: null, user: 1, problem: null },
-      {
-        key: null,
-        user: 3,
-        subject: null,
-        plannedEmail: 'u3@x.example',
-        problem: 'the balance of user 3 cannot be read',
-      },
-      { key: null, user: null, plannedEmail: null, plannedUsername: null },
-    ]);
-    expect(rows[2]?.problem).toMatch(/^user_id: .*; type: .*/);
-    expect(claimed).toHaveLength(1);
-  });
-
   test('the user and a hashed fingerprint for a row that moves no money, but no amounts', async () => {
     const headers = ['user_id', 'type', 'icon', 'message', 'url'];
     const words = ['success', 'bx', 'Hello Zoe', ''];
@@ -368,30 +332,6 @@ describe('a plan keeps', () => {
     expect([warnings.length, warned]).toEqual([mostWarnings, 2 * rows.length - 1]);
     expect(warnings.at(-1)).toBe('row 27: the balance of user 2 would be -25.90');
   });
-
-  test('no user for a row that names nobody, or whose user was not looked for', async () => {
-    const read = readRows(sheetOf([[1, 'add', '5']], columns), balance, { decimals: 2, mark: null, allowForce: false });
-    const [row] = [...read.rows];
-    if (row === undefined) throw new Error('there is one row');
-    const problemOf = async (key: typeof row.key) => {
-      const { problems, rows } = await planRows(balance, [{ ...row, key }], new Map(), { maxRow: undefined }, signal);
-      expect([...rows]).toMatchObject([{ user: null, subject: null, state: 'invalid' }]);
-      return problems;
-    };
-    expect(await problemOf(null)).toEqual([{ row: 2, column: null, problem: 'the row names no user' }]);
-    expect(await problemOf(row.key)).toEqual([{ row: 2, column: 'user_id', problem: 'the user was not looked for' }]);
-  });
-
-  test('for a user that a later row names, the balance after the last valid row', async () => {
-    const both = [
-      [1, 'add', '5'],
-      [1, 'add', '1.005'],
-    ] as const;
-    const read = readRows(sheetOf(both, columns), balance, { decimals: 2, mark: null, allowForce: false });
-    const own = new Map(users);
-    await planRows(balance, read.rows, own, { maxRow: undefined }, signal);
-    expect(own.get('user_id:1')).toMatchObject({ balance: '15.00' });
-  });
 });
 
 describe('a row that creates a user', () => {
@@ -441,16 +381,6 @@ describe('a row that creates a user', () => {
     expect(claimed).toEqual([]);
   });
 
-  test('is valid if nobody was found by its keys', async () => {
-    const { rows } = await plannedOf(
-      create,
-      headers,
-      [anna],
-      [[{ column: 'email', value: 'anna@x.example' }, 'there is none']],
-    );
-    expect(rows).toMatchObject([{ state: 'planned' }]);
-  });
-
   test('is invalid if an earlier row creates a user with the same email or user name, in any case', async () => {
     const { problems } = await plannedOf(
       create,
@@ -471,10 +401,4 @@ describe('a row that creates a user', () => {
       { row: 5, column: 'email', problem: expect.stringContaining('is not an email address') as string },
     ]);
   });
-});
-
-test('the digest of rows is made of their sorted fingerprints; rows without one do not count', async () => {
-  const rows = ['b', null, 'a', 'b'].map((fingerprint) => ({ fingerprint }));
-  expect(rowsDigest(rows)).toBe(sha256('a\nb\nb'));
-  expect(rowsDigest([])).toBe(sha256(''));
 });

@@ -1,14 +1,6 @@
 /** A batch as a person reviews it: row by row, those with notes first. */
 import { describe, expect, test } from 'vitest';
-import {
-  notedRows,
-  rowsInJournal,
-  ownCells,
-  parameterWords,
-  reviewRow,
-  reviewTable,
-  wrongTable,
-} from '../../src/bulk/review.ts';
+import { notedRows, rowsInJournal, parameterWords, reviewRow, wrongTable } from '../../src/bulk/review.ts';
 import type { Batch, Intent, NewIntent } from '../../src/journal/port.ts';
 import type { Table } from '../../src/model/spreadsheet.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -61,11 +53,6 @@ describe('a row', () => {
     expect(parameterWords({ text: 'x'.repeat(40) })).toBe('x'.repeat(40));
     expect(parameterWords({ text: 'x'.repeat(41) })).toBe(`${'x'.repeat(39)}…`);
   });
-
-  test('has a cell for each column, even if the file has fewer or more', () => {
-    expect(ownCells(['7', 'add', 'more'], ['user_id', 'type'])).toEqual(['7', 'add']);
-    expect(ownCells(['7'], ['user_id', 'type'])).toEqual(['7', null]);
-  });
 });
 
 describe('a plan', () => {
@@ -89,44 +76,6 @@ describe('a plan', () => {
     expect((await notedRows(rowsInJournal(other, { batch: 'one' }))).map(({ row: number }) => number)).toEqual([
       3, 5, 2, 4,
     ]);
-  });
-
-  test('as a sheet has the rows with notes on top, and the others below', async () => {
-    const { journal, batch } = await batchWith(...rows);
-    const table = reviewTable(journal, batch);
-    expect(table.name).toBe('review');
-    const [head, first, ...others] = await rowsOf(table);
-    expect(head).toEqual([
-      '_row',
-      '_note',
-      '_user_id',
-      '_username',
-      '_email',
-      '_balance_before',
-      '_balance_after',
-      '_change',
-      '_state',
-      '_problem',
-      ...batch.columns,
-    ]);
-    expect(first).toEqual([
-      4,
-      'look',
-      4,
-      null,
-      null,
-      '0.00',
-      '-50.00',
-      '-50.00',
-      'planned',
-      null,
-      '4',
-      'add',
-      '5.00',
-      null,
-      null,
-    ]);
-    expect(others.map(([number]) => number)).toEqual([5, 3, 6, 2]);
   });
 
   test('as a sheet of wrong rows has only those, with the columns of the file but not its older results', async () => {

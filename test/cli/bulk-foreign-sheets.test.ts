@@ -62,10 +62,6 @@ describe('results that are planned again', () => {
     expect(readFileSync(join(folder, 'out/applied.csv'), 'utf8')).toMatch(/(?:^|[,;"\n])'[-+=@]/m);
     await run('out/applied.csv', ['--again', '--reason', 'once more']);
     expect(sent().slice(first.length)).toEqual(first);
-    const again = await bulk(['plan', action, 'out/applied.csv']);
-    expect(again.stdout + again.stderr).toMatch(
-      /the ' before what could be a formula was taken off in \d+ cells?, first in row 2/,
-    );
     expect(first[0]?.[1]).toHaveProperty(column);
   });
 });

@@ -75,12 +75,12 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
   };
   const again = { reason: null };
   return {
-    plan: (name, rows, { allowForce = false } = {}) => {
+    plan: async (name, rows, { allowForce = false } = {}) => {
       const action = actionOf(name);
       const sheet = sheetWith(rows);
       const read = readRows(sheet, action, { decimals: 2, mark: null, allowForce });
       const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
-      return planBatch(planPorts, { action, rows: read, source: { file, undoOf: null, again } });
+      return (await planBatch(planPorts, { action, rows: read, source: { file, undoOf: null, again } })).batch;
     },
     send: async (batch, settleAfterMs = 10 * minuteMs) => {
       const ports = { ...common, memory: null, sleep: () => Promise.resolve(), progress: () => {} };
@@ -96,7 +96,7 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
       if (intent === undefined) throw new Error(`batch ${batch.batch} has no row ${row}`);
       return intent;
     },
-    undo: async ({ batch }) => planBatch(planPorts, await undoOf(journal, batch)),
+    undo: async ({ batch }) => (await planBatch(planPorts, await undoOf(journal, batch))).batch,
     close: () => client.close(),
   };
 }

@@ -80,7 +80,7 @@ export interface PlanTry {
 }
 
 /** Plans the sheet and stores the batch. */
-export function plan(journal: Journal, client: Client, sheet: Sheet, tried: PlanTry = {}): Promise<Batch> {
+export async function plan(journal: Journal, client: Client, sheet: Sheet, tried: PlanTry = {}): Promise<Batch> {
   const rows = readRows(sheet, balance, { decimals: 2, mark: null, allowForce: false });
   const ports: PlanPorts = {
     journal,
@@ -94,7 +94,7 @@ export function plan(journal: Journal, client: Client, sheet: Sheet, tried: Plan
   };
   const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
   const source = { file, undoOf: null, again: { reason: tried.againReason ?? null } };
-  return planBatch(ports, { action: balance, rows, source });
+  return (await planBatch(ports, { action: balance, rows, source })).batch;
 }
 
 export interface SendTry extends Partial<SendingOptions> {

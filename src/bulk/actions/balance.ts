@@ -38,10 +38,7 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
   typed: 'net',
 
   readRow,
-  preview: (parameters, user) => {
-    if (user === null) throw new Error('a change of a balance names its user');
-    return previewOf(parameters, user);
-  },
+  preview: previewOf,
   // Without the description: the same amount to the same user is the same payment, whatever its text.
   identity: ({ type, amount }) => `${type} ${moneyOf(amount) ?? amount}`,
 
@@ -96,23 +93,17 @@ function readRow(row: RowReader): BalanceParameters {
 
 function previewOf(parameters: BalanceParameters, user: KnownUser): Preview {
   const { balance: before } = user;
-  if (before === null) {
-    const problem = `the balance of user ${user.id} cannot be read`;
-    return { before, after: null, change: null, problems: [{ column: null, problem }], warnings: [], user };
-  }
+  if (before === null) return { problem: { column: null, problem: `the balance of user ${user.id} cannot be read` } };
   const { expected_balance: expected } = parameters;
   const result = resultOf(parameters, before);
   const after = moneyText(result);
-  const problems =
-    expected !== null && !new Big(expected).eq(before)
-      ? [{ column: 'expected_balance', problem: `the balance is ${before}, and the row expects ${expected}` }]
-      : [];
+  const problem = `the balance is ${before}, and the row expects ${expected}`;
   return {
     before,
     after,
     change: moneyText(result.minus(before)),
-    problems,
-    warnings: result.lt(0) ? [`the balance of user ${user.id} would be ${after}`] : [],
+    ...(expected !== null && !new Big(expected).eq(before) && { problem: { column: 'expected_balance', problem } }),
+    ...(result.lt(0) && { warning: `the balance of user ${user.id} would be ${after}` }),
     user: { ...user, balance: after },
   };
 }

@@ -7,7 +7,7 @@ import {
   type Action,
   type Judgement,
   type LookingClient,
-  noMarks,
+  plainAction,
   type Preview,
   type Observation,
   type Target,
@@ -32,6 +32,7 @@ interface CreateObservation extends Observation {
 }
 
 export const create: Action<CreateParameters, CreateObservation> = {
+  ...plainAction,
   name: 'create',
   summary: 'make new users',
   operation: 'users.create',
@@ -41,8 +42,6 @@ export const create: Action<CreateParameters, CreateObservation> = {
     { ...example('Bo', 'Berg', 'bo.berg'), welcome_email: 'yes', 'address[city]': 'Uppsala' },
   ],
   target: 'new',
-  userFields: [],
-  typed: 'rows',
 
   readRow,
   newKeys: ({ email, username }) => [
@@ -51,22 +50,13 @@ export const create: Action<CreateParameters, CreateObservation> = {
   ],
   newSubject: ({ email }) => nameKey(email),
   preview: ({ email, username }, user): Preview => {
-    const column = sameName(user?.email, email) ? 'email' : 'username';
+    const column = sameName(user.email, email) ? 'email' : 'username';
     const value = column === 'email' ? email : username;
-    const problem = { column, problem: `user ${user?.id} has the ${column} ${inQuotes(value)} already` };
-    return {
-      before: null,
-      after: null,
-      change: null,
-      problems: user === null ? [] : [problem],
-      warnings: [],
-      user: null,
-    };
+    return { problem: { column, problem: `user ${user.id} has the ${column} ${inQuotes(value)} already` } };
   },
   identity: (parameters) => JSON.stringify(parameters),
 
   look,
-  marks: () => noMarks,
   shown: () => null,
   failedPrecondition: (_, { taken }) =>
     taken.length === 0 ? null : `the email or the user name is taken by user ${taken.join(' and ')}`,

@@ -2,7 +2,7 @@
  * `delete`: deletes users for good. The proof is a 404 for the user. Unless the server reported success, that counts only if another
  * user is found: a server that is being set up again shows nobody for a while.
  */
-import { type Action, noMarks, type Observation } from '../action.ts';
+import { type Action, plainAction, type Observation } from '../action.ts';
 import { moneyOf } from '../../model/money.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
 import { observationOfUser, readUser, showsAnother, userGone } from './user-with.ts';
@@ -21,6 +21,7 @@ interface DeleteObservation extends Observation {
 
 /** Not called `delete`, which is a keyword. */
 export const deletion: Action<DeleteParameters, DeleteObservation> = {
+  ...plainAction,
   name: 'delete',
   summary: 'delete users for good',
   operation: 'users.delete',
@@ -30,23 +31,17 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     { user_id: '43', force: '' },
   ],
   target: 'user',
-  userFields: [],
-  typed: 'rows',
   // The server refuses if the user has orders or punishments.
   refusedForItself: true,
 
   readRow,
   preview: (_, user) => {
-    if (user === null) throw new Error('a deletion names its user');
     const { id, balance } = user;
     const rich = balance !== null && moneyOf(balance) !== '0.00';
     return {
       before: describeUser(user),
       after: 'deleted',
-      change: null,
-      problems: [],
-      warnings: rich ? [`user ${id} has a balance of ${balance}, which will be lost`] : [],
-      user,
+      ...(rich && { warning: `user ${id} has a balance of ${balance}, which will be lost` }),
     };
   },
   identity: ({ force }) => JSON.stringify([force ?? false]),
@@ -63,7 +58,6 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
       ...(nobody && { nobody }),
     };
   },
-  marks: () => noMarks,
   shown: (seen) => (seen.found ? describeUser(seen) : 'deleted'),
   failedPrecondition: (_, seen) => (seen.found ? null : userGone),
   request: ({ user, parameters: { force } }) => ({
@@ -78,7 +72,6 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     if (!now.found) return { kind: 'applied', evidence: 'record', after: 'deleted', note: 'the user is gone: 404' };
     return { kind: 'absent', evidence: 'record', after: describeUser(now), note: 'the user is still there' };
   },
-  unsettled: () => null,
   inverse: () => 'a user who was deleted does not come back',
 };
 

@@ -7,7 +7,16 @@ import { KeyRefused, RefusedInput } from '../../api/errors.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { type NotificationType, notificationTypes } from '../../model/operations.ts';
 import { recordId } from '../../model/records.ts';
-import type { Action, Judgement, LookingClient, Marks, Observation, Parameters, Target } from '../action.ts';
+import {
+  type Action,
+  type Judgement,
+  type LookingClient,
+  type Marks,
+  type Observation,
+  type Parameters,
+  plainAction,
+  type Target,
+} from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/rows.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
@@ -31,11 +40,10 @@ function messageAction<P extends Parameters>(
   >,
 ): Action<P, ListObservation> {
   return {
+    ...plainAction,
     ...own,
     target: 'user',
-    userFields: [],
-    typed: 'rows',
-    preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
+    preview: () => ({}),
     marks: ({ hits, marks }) => ({ own: hits.length > 0, others: marks }),
     shown: () => null,
     failedPrecondition: (_, seen) => (seen.found ? null : userGone),

@@ -5,7 +5,7 @@ import {
   type Judgement,
   type KnownUser,
   type LookingClient,
-  noMarks,
+  plainAction,
   type Preview,
   type Observation,
   type Target,
@@ -36,6 +36,7 @@ interface UpdateObservation extends Observation {
 }
 
 export const update: Action<UpdateParameters, UpdateObservation> = {
+  ...plainAction,
   name: 'update',
   summary: 'change names, user names and languages',
   operation: 'users.update',
@@ -46,17 +47,12 @@ export const update: Action<UpdateParameters, UpdateObservation> = {
   ],
   target: 'user',
   userFields: fieldNames,
-  typed: 'rows',
 
   readRow,
-  preview: (parameters, user) => {
-    if (user === null) throw new Error('a change of a user names the user');
-    return previewOf(parameters, user);
-  },
+  preview: previewOf,
   identity: (parameters) => JSON.stringify(changesOf(parameters)),
 
   look,
-  marks: () => noMarks,
   shown: ({ found, values }) => (found ? JSON.stringify(values) : null),
   failedPrecondition: ({ parameters: { expected } }, seen, plannedBefore) => {
     if (!seen.found) return userGone;
@@ -71,7 +67,6 @@ export const update: Action<UpdateParameters, UpdateObservation> = {
     body: JSON.stringify(changesOf(parameters)),
   }),
   judge,
-  unsettled: () => null,
   inverse: ({ parameters }, { before, after }) => {
     if (before === null || after === null) return 'what the fields were before is not known';
     const old = JSON.parse(before) as Values;
@@ -110,9 +105,10 @@ function previewOf(parameters: UpdateParameters, user: KnownUser): Preview {
   return {
     before: JSON.stringify(before),
     after: JSON.stringify(changes),
-    change: null,
-    problems: moved ? [{ column: null, problem: `user ${user.id} was changed since: ${JSON.stringify(before)}` }] : [],
-    warnings: same ? [`user ${user.id} is so already`] : [],
+    ...(moved && {
+      problem: { column: null, problem: `user ${user.id} was changed since: ${JSON.stringify(before)}` },
+    }),
+    ...(same && { warning: `user ${user.id} is so already` }),
     user: {
       ...user,
       ...(changes['username'] !== undefined && { username: changes['username'] }),

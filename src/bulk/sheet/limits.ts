@@ -22,7 +22,7 @@ export const limits = {
   /** All of them are in memory until the sheet is read, used or not. */
   sharedTexts: 3_000_000,
   characters: 100_000_000,
-  /** Of a row, or of a line of text. */
+  /** Of a line of text. */
   rowCharacters: 4 * mebibyte,
   /** Of one tag, or of the text between two tags. */
   xmlTokenCharacters: 4 * mebibyte,
@@ -46,8 +46,6 @@ export class Budget {
   readonly #file: string;
   #cells = 0;
   #characters = 0;
-  #row = 0;
-  #rowCharacters = 0;
 
   constructor(file: string) {
     this.#file = file;
@@ -65,14 +63,6 @@ export class Budget {
     if (text.length > limits.cellCharacters) {
       const where = row === null ? 'a cell' : `a cell of row ${row}`;
       throw refusal(this.#file, `${where} has more than ${limits.cellCharacters} characters`, 'Shorten it.');
-    }
-    if (row !== null && row !== this.#row) {
-      this.#row = row;
-      this.#rowCharacters = 0;
-    }
-    this.#rowCharacters += row === null ? 0 : text.length;
-    if (this.#rowCharacters > limits.rowCharacters) {
-      throw refusal(this.#file, `row ${row} has more than ${limits.rowCharacters} characters`, 'Shorten it.');
     }
     if (this.#characters > limits.characters) {
       throw refusal(this.#file, `its cells have more than ${limits.characters} characters`, split);

@@ -1,17 +1,13 @@
 /** Builds the rows of a sheet, one after the other, and decodes text files. */
 import { type Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
+import { columnLetters } from '../../model/spreadsheet.ts';
 import { counted, trimmed, trimmedRange } from '../../model/text.ts';
 import { type Budget, limits, refusal } from './limits.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
 
 /** What the reader of a format returns. `readSheet` adds name, size and hash of the file. */
 export type SheetContent = Omit<Sheet, 'file' | 'bytes' | 'hash' | 'format'>;
-
-/** A, B, … Z, AA: the names of columns in spreadsheet programs. */
-export function columnLetters(at: number): string {
-  return (at >= 26 ? columnLetters(Math.floor(at / 26) - 1) : '') + String.fromCharCode(65 + (at % 26));
-}
 
 export class SheetRows {
   readonly #columns: readonly string[];

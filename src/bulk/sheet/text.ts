@@ -1,16 +1,16 @@
 /**
  * Sheets that are text. CSV and TSV: cells separated by a comma, a semicolon or a tab, and quoted with `"` if necessary; the
- * delimiter is found from the header and the first records. JSON lines: one object on each line, with the columns as its
+ * delimiter is the one of the header. JSON lines: one object on each line, with the columns as its
  * names. Numbers are read digit for digit, as from any sheet.
  */
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
+import { columnLetters } from '../../model/spreadsheet.ts';
 import { counted, trimmed } from '../../model/text.ts';
 import type { UsageError } from '../../model/errors.ts';
 import { Budget, limits, refusal } from './limits.ts';
 import {
-  columnLetters,
   decodeText,
   decodeWindowsText,
   emptyCell,
@@ -150,47 +150,20 @@ function noHeader(file: string): UsageError {
 type Delimiter = ',' | ';' | '\t';
 
 const delimiters: readonly Delimiter[] = [',', ';', '\t'];
-/** How many records are compared if the header has several delimiters. */
-const sampled = 20;
 
 const delimiterNames: Readonly<Record<Delimiter, string>> = { ',': 'comma', ';': 'semicolon', '\t': 'tab' };
 
-/** How often each delimiter occurs outside quotes, for each of the first records. */
-function countRecords(text: string): Readonly<Record<Delimiter, number>>[] {
-  const records: Record<Delimiter, number>[] = [];
-  let counts: Record<Delimiter, number> = { ',': 0, ';': 0, '\t': 0 };
-  let quoted = false;
-  let begun = false;
-  for (const character of text) {
-    if (records.length >= sampled) return records;
-    // A quote in a quoted cell is doubled, so the two cancel each other out here.
-    if (character === '"') quoted = !quoted;
-    if (!quoted && (character === '\n' || character === '\r')) {
-      if (begun) records.push(counts);
-      counts = { ',': 0, ';': 0, '\t': 0 };
-      begun = false;
-      continue;
-    }
-    begun = true;
-    if (!quoted && (character === ',' || character === ';' || character === '\t')) counts[character] += 1;
-  }
-  if (begun) records.push(counts);
-  return records;
-}
+/** The first line with cells; line breaks within quotes belong to it. */
+const firstRecord = /^[\r\n]*((?:"[^"]*"?|[^"\r\n])*)/;
 
-/** The only delimiter in the header, or the only one that every record has as often as the header; undefined for a single cell. */
+/** The only delimiter in the header outside quotes; undefined for a single cell. */
 function findDelimiter(file: string, text: string): Delimiter | undefined {
-  const records = countRecords(text);
-  const header = records[0];
-  if (header === undefined) return undefined;
-  const there = delimiters.filter((each) => header[each] > 0);
-  if (there.length <= 1) return there[0];
-  const steady = there.filter((each) => records.every((record) => record[each] === header[each]));
-  const [only, another] = steady;
-  if (only !== undefined && another === undefined && records.length > 1) return only;
-  const names = there.map((each) => delimiterNames[each]).join(' and ');
+  const header = (firstRecord.exec(text)?.[1] ?? '').replaceAll(/"[^"]*"?/g, '');
+  const [only, another] = delimiters.filter((each) => header.includes(each));
+  if (another === undefined) return only;
+  const names = delimiters.filter((each) => header.includes(each)).map((each) => delimiterNames[each]);
   const advice = 'Put a line with the delimiter before the header, such as sep=; and leave the rest as it is.';
-  throw refusal(file, `its cells may be separated by ${names}`, advice);
+  throw refusal(file, `its cells may be separated by ${names.join(' and ')}`, advice);
 }
 
 /** Programs that save the file again put it into quotes, or fill the row with separators. */

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { Argument, type Command } from 'commander';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
-import { newBatchId, type Plannable, preparePlan, storePlan, undoOf } from '../../bulk/plan.ts';
+import { newBatchId, planBatch, type Plannable, undoOf } from '../../bulk/plan.ts';
 import { readRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf } from '../../bulk/report.ts';
 import { type BatchRows, notedRows, plannedRows } from '../../bulk/review.ts';
@@ -15,7 +15,6 @@ import type { Batch } from '../../journal/port.ts';
 import { moneyText } from '../../model/money.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
-import { inTurns } from '../../model/turns.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
@@ -92,9 +91,8 @@ interface PlannedBatch {
 export async function planRows(ports: BulkPorts, wanted: Plannable): Promise<PlannedBatch> {
   const name = newBatchId(ports.clock);
   ports.about(name);
-  const plan = await preparePlan(ports, wanted, name);
-  const batch = await storePlan(ports.journal, plan.batch, inTurns(plan.rows, ports.signal));
-  const rows = plannedRows(plan.rows);
+  const { batch, rows: planned } = await planBatch(ports, wanted, name);
+  const rows = plannedRows(planned);
   return { batch, rows, report: await reportOf(ports.journal, batch, rows.changes) };
 }
 

@@ -48,7 +48,6 @@ describe('A text file', () => {
     ['semicolon.csv', ';'],
     ['tab.tsv', '\t'],
     ['commas.tsv', ','],
-    ['delimiter-by-count.csv', ';'],
     ['delimiter-in-header.csv', ';'],
     ['one-column.csv', ','],
   ])('has its delimiter detected without a note: %s', async (name, delimiter) => {

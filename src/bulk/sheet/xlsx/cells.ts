@@ -17,8 +17,6 @@ export interface RawCell {
 export interface CellSource {
   readonly sharedTexts: readonly string[];
   readonly styles: readonly NumberFormat[];
-  /** Days are counted from 1904, as on old Macintosh computers. */
-  readonly from1904: boolean;
   /** The stored values of formulas are outdated and must not be used. */
   readonly uncalculated: boolean;
 }
@@ -36,8 +34,8 @@ function numberCell(value: string, style: string | undefined, source: CellSource
   const kind = style === undefined ? 'number' : source.styles[Number(style)]?.kindOf(Number(value));
   // A number without a known format could be anything, even a date.
   if (kind === undefined) throw new CellFault(`has the format ${shown(style ?? '')}, which is not there`);
-  if (kind !== 'date') return storedNumberCell(value, kind);
-  return { text: dateText(value, source.from1904) ?? value, raw: value, kind };
+  // No column takes a date, so its number will do.
+  return kind === 'date' ? { text: value, raw: value, kind } : storedNumberCell(value, kind);
 }
 
 function formattedText(text: string, style: string | undefined, { styles }: CellSource): SheetCell {
@@ -78,24 +76,6 @@ export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
     default:
       throw damaged();
   }
-}
-
-const dayMilliseconds = 86_400_000;
-/** Day 60 is 29 February 1900. It never existed, but Excel counts it. */
-const phantomDay = 60;
-
-/** `2026-03-11`, `2026-03-11 14:30:00`, or `14:30:00` for less than a day; undefined if it is not a date. */
-function dateText(serial: string, from1904: boolean): string | undefined {
-  const days = Number(serial);
-  // The last day of spreadsheet programs is 31 December 9999.
-  if (!(days >= 0 && days < 2_958_466)) return undefined;
-  const first = from1904 ? Date.UTC(1904, 0, 1) : Date.UTC(1899, 11, days < phantomDay ? 31 : 30);
-  // Rounded to the second, since the fraction of a day is not exact.
-  const instant = new Date(first + Math.round((days * dayMilliseconds) / 1000) * 1000).toISOString();
-  const date = instant.slice(0, 10);
-  const time = instant.slice(11, 19);
-  if (days < 1) return time;
-  return time === '00:00:00' ? date : `${date} ${time}`;
 }
 
 /** The formats of cells. A cell's attribute `s` is an index of this list. */

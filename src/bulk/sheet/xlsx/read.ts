@@ -1,9 +1,10 @@
 /** Reads an .xlsx: the parts of the workbook, one of its sheets, and the rows of that as a stream. */
 import { Buffer } from 'node:buffer';
 import { suggestion, UsageError } from '../../../model/errors.ts';
+import { columnLetters } from '../../../model/spreadsheet.ts';
 import { counted } from '../../../model/text.ts';
 import { Budget, limits, refusal } from '../limits.ts';
-import { columnLetters, emptyCell, headersOf, type SheetContent, SheetRows, shown } from '../rows.ts';
+import { emptyCell, headersOf, type SheetContent, SheetRows, shown } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import { type Archive, openArchive } from './archive.ts';
 import {
@@ -27,14 +28,13 @@ export async function readXlsx(
 ): Promise<SheetContent> {
   refuseOldFormats(file, bytes);
   const archive = await openArchive(file, bytes, signal);
-  const { sheets, sharedTexts, styles, from1904, uncalculated } = await readWorkbook(archive);
+  const { sheets, sharedTexts, styles, uncalculated } = await readWorkbook(archive);
   const { sheet, notes } = chooseSheet(file, sheets, wanted);
   const source = {
     // Some programs name the part and leave it out where no cell refers to it.
     sharedTexts:
       sharedTexts === undefined || !archive.has(sharedTexts) ? [] : await readSharedTexts(archive, sharedTexts),
     styles: styles === undefined ? [] : await readStyles(archive, styles),
-    from1904,
     uncalculated,
   };
   let [rows, last] = [undefined as SheetRows | undefined, 1];
@@ -116,11 +116,9 @@ async function readWorkbook(archive: Archive) {
   if (root === undefined) throw refusal(archive.file, 'it is a zip archive, but no workbook');
   const relations = await archive.relationsOf(root.target);
   const sheets: WorkbookSheet[] = [];
-  let from1904 = false;
   let uncalculated = false;
   await archive.scan(root.target, {
     open: (tag, attributes) => {
-      if (tag === 'workbookPr') from1904 ||= truth(attributes()['date1904']);
       if (tag === 'calcPr') uncalculated ||= truth(attributes()['fullCalcOnLoad']);
       if (tag !== 'sheet') return;
       const { name, id, state } = attributes();
@@ -132,7 +130,7 @@ async function readWorkbook(archive: Archive) {
   });
   const partOf = (kind: string): string | undefined =>
     [...relations.values()].find((each) => each.kind === kind)?.target;
-  return { sheets, styles: partOf('styles'), sharedTexts: partOf('sharedStrings'), from1904, uncalculated };
+  return { sheets, styles: partOf('styles'), sharedTexts: partOf('sharedStrings'), uncalculated };
 }
 
 const names = (sheets: readonly WorkbookSheet[]): string => sheets.map(({ name }) => shown(name)).join(', ');

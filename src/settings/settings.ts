@@ -1,30 +1,26 @@
 /** The settings: flag > environment > `.env` > config file > default; read once, checked once, frozen and passed down. */
-import { resolve } from 'node:path';
-import type { ApprovalPolicies } from '../model/approval.ts';
-import { isLoopback } from '../model/address.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
-import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
-import { withoutCredentials, withoutPassword, Secret, SecretAddress } from '../model/secret.ts';
+import { withoutCredentials, withoutPassword, Secret } from '../model/secret.ts';
 import { valueText } from '../model/text.ts';
 import type { Clock } from '../model/time.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type FileProfile, readConfigFile } from './config-file.ts';
 import { readJobs } from './jobs.ts';
-import { namesIn, relatedIn, type SecretFile } from './kinds.ts';
+import { namesIn, relatedIn } from './kinds.ts';
 import { refused } from './block.ts';
 import { chooseProfile, jobsOfProfile, rivalsOf, sharedFile } from './profiles.ts';
+import { addressProblem, proxyIn, tokenProblem } from './rules.ts';
+import { filesIn, settingsOf } from './sections.ts';
 import { type Given, givenFor, type Place, readDotenv, type Sources, strangers, textIn } from './sources.ts';
 import {
   allSettings,
-  constants,
   isHidden,
   type OtherConstants,
   type Setting,
   type SettingKey,
   settingOf,
   type SettingValues,
-  type TimeKey,
 } from './table.ts';
 
 /** The settings that other rooms get. Durations are in ms, paths absolute; undefined means not set, or off. */
@@ -236,55 +232,6 @@ export function readValue<K extends SettingKey>(key: K, given: unknown): Setting
   return value === refused ? undefined : (value as SettingValues[K]);
 }
 
-/** Returns the http or https proxy, or why it is none. Without a scheme it is http, as other programs read such variables. */
-function proxyIn(text: string | undefined): SecretAddress | UsageError | undefined {
-  if (text === undefined) return undefined;
-  const given = text.includes('://') ? text.trim() : `http://${text.trim()}`;
-  const url = URL.canParse(given) ? new URL(given) : undefined;
-  const isProxy = url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/';
-  if (isProxy) return new SecretAddress(url.href);
-  return new UsageError('HTTPS_PROXY is a value that is not shown: expected the address of a proxy', {
-    advice: 'Set it as in http://proxy.example.com:3128, or leave it out.',
-  });
-}
-
-/** A shorter token could be guessed. */
-const minTokenLength = 16;
-
-/** The health says how many users there are and what fails, so other machines need a token to read it. */
-function tokenProblem({ worker: { listen, token, tokenFile } }: Settings): UsageError | undefined {
-  const advice =
-    `Set ADMIN_MIRROR_WORKER_TOKEN to at least ${minTokenLength} random characters, or listen on 127.0.0.1 alone; ` +
-    'a client sends it as "Authorization: Bearer …".';
-  const { length } = token?.reveal() ?? '';
-  if (token !== undefined && length < minTokenLength) return new UsageError('worker.token is too short', { advice });
-  if ((token ?? tokenFile) !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
-  return new UsageError(`worker.listen is ${listen.host}, where other machines can connect, so it needs a token`, {
-    advice,
-  });
-}
-
-/** Returns why the address must not be used: it is http to another machine, or ends in /api. @param origin where it was set */
-function addressProblem(
-  values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
-  origin: string,
-): UsageError | undefined {
-  const address = values['api.base_url'];
-  if (address === undefined) return undefined;
-  const url = new URL(address);
-  const ours = /\/api(?:\/v1)?$/.exec(url.pathname);
-  if (ours !== null) {
-    return new UsageError(`the base address ${address} (${origin}) must not end in ${ours[0]}`, {
-      advice: `Use ${address.slice(0, -ours[0].length)}: /api/v1 is added to it.`,
-    });
-  }
-  if (url.protocol === 'https:' || values['api.insecure_http'] || isLoopback(url.hostname)) return undefined;
-  return new UsageError(
-    `the base address ${address} (${origin}) is not https: the key would cross the network in clear`,
-    { advice: `Use https://${address.slice('http://'.length)}, or accept it with --insecure-http.` },
-  );
-}
-
 /** Returns a typed address without its last slash. Throws a UsageError if it is no address, or must not be used. */
 export function checkedAddress(text: string, insecureHttp: boolean): string {
   const address = readValue('api.base_url', text.trim());
@@ -333,12 +280,6 @@ function readingOf(setting: Setting<SettingKey>, given: Given | undefined, value
   return { key, value: shownValue(setting, raw, values), origin, files: filesIn(values[key], setting) };
 }
 
-function filesIn(value: unknown, { kind }: Pick<Setting, 'kind'>): readonly string[] {
-  if (kind.name === 'secret' && value !== undefined && !(value instanceof Secret)) return [(value as SecretFile).file];
-  const isFile = kind.name === 'path' || kind.name === 'pem';
-  return isFile && value !== undefined ? ([value].flat() as string[]) : [];
-}
-
 function shownValue(setting: Setting<SettingKey>, raw: unknown, values: SettingValues): SettingReading['value'] {
   const value: unknown = values[setting.key];
   // A refused secret is masked completely.
@@ -358,110 +299,4 @@ function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
 function textOf(value: object): string {
   const list = Array.isArray(value) ? value : (relatedIn(value) ?? [value]);
   return list.map((each) => (typeof each === 'object' ? JSON.stringify(each) : String(each))).join(',') || 'none';
-}
-
-/** The beginning of a path that leads to a systemd credential. */
-const credentialsWord = '${CREDENTIALS_DIRECTORY}';
-
-type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
-  ? `${First}${Capitalize<Camel<Rest>>}`
-  : Name;
-
-type NameIn<Section extends string, Key extends string> = Key extends `${Section}.${infer Name}`
-  ? Exclude<Name, `${string}.${string}`>
-  : never;
-
-/** The names in the program: `bulk.settle_after` is `settleAfterMs` of the section `bulk`. */
-type Section<Name extends string> = {
-  readonly [K in SettingKey as `${Camel<NameIn<Name, K>>}${K extends TimeKey ? 'Ms' : ''}`]: PlainValue<
-    SettingValues[K]
-  >;
-} & {
-  readonly [K in SettingKey as SecretFile extends SettingValues[K] ? `${Camel<NameIn<Name, K>>}File` : never]:
-    | string
-    | undefined;
-};
-
-type PlainValue<Value> = SecretFile extends Value ? Secret | undefined : Value;
-
-function settingsOf(
-  values: SettingValues,
-  { folder, environment, constants: other = {} }: SettingsSources,
-  more: {
-    readonly jobs: readonly Job[];
-    readonly approval: ApprovalPolicies;
-    readonly keyIsOpen: boolean;
-    readonly rivals: readonly string[];
-    readonly proxy: SecretAddress | undefined;
-    readonly noProxy: string | undefined;
-  },
-) {
-  const { CREDENTIALS_DIRECTORY: credentials } = environment;
-  const absolute = (path: string) =>
-    resolve(folder, credentials === undefined ? path : path.replace(credentialsWord, () => credentials));
-
-  /** Returns the settings of the section, with absolute paths. */
-  function section<Name extends string>(name: Name): Section<Name> {
-    const own: Record<string, unknown> = {};
-    for (const { key, kind } of allSettings) {
-      const written = key.slice(name.length + 1);
-      if (key !== `${name}.${written}` || written.includes('.')) continue;
-      const short = written.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-      const value = values[key];
-      if (kind.name === 'secret') {
-        const { file } = (value instanceof Secret ? undefined : (value as SecretFile | undefined)) ?? {};
-        own[short] = file === undefined ? value : undefined;
-        own[`${short}File`] = file === undefined ? undefined : absolute(file);
-      } else {
-        const files = filesIn(value, { kind }).map(absolute);
-        const inForce = kind.name === 'path' ? files[0] : kind.name === 'pem' && value !== undefined ? files : value;
-        own[kind.name === 'duration' ? `${short}Ms` : short] = inForce;
-      }
-    }
-    return Object.freeze(own) as Section<Name>;
-  }
-
-  const { profile } = values;
-  const api = section('api');
-  const schema = profile ?? 'mirror';
-  return Object.freeze({
-    /** Undefined for the server outside of the profiles. */
-    profile,
-    /** Other profiles with the same server and a journal of their own, in words. */
-    rivals: more.rivals,
-    /** Use `serverOf` for the address and the key: it checks both, and reads the key file. */
-    api: Object.freeze({
-      ...api,
-      ...constants.api,
-      ...other.api,
-      /** The key is in a `.env` that other users can read. */
-      keyIsOpen: more.keyIsOpen,
-      /** The key file is a systemd credential, whose permissions are systemd's business. */
-      keyIsCredential: (credentials ?? '') !== '' && api.keyFile?.startsWith(`${resolve(credentials ?? '')}/`) === true,
-    }),
-    network: Object.freeze({
-      ...section('network'),
-      /** HTTPS_PROXY and NO_PROXY, as other programs read them: for https addresses, except for these hosts. */
-      proxy: more.proxy,
-      noProxy: more.noProxy,
-    }),
-    /** Use `sharedStoreOf` for the shared store: it reads the password file. */
-    store: section('store'),
-    backup: Object.freeze({ folder: resolve(folder, 'data/backups', profile ?? '') }),
-    sync: Object.freeze({ ...section('sync'), ...constants.sync, ...other.sync }),
-    resources: values.resources,
-    history: section('history'),
-    /** `approval` comes from the config file alone. */
-    bulk: Object.freeze({ ...section('bulk'), ...constants.bulk, ...other.bulk, approval: more.approval }),
-    /** The folder with the operator's own saved reports. */
-    export: Object.freeze({ reports: resolve(folder, 'config/reports') }),
-    /** Each profile has a schema of its own, and a role that may read it. */
-    publish: Object.freeze({ ...section('publish'), schema, reader: `${schema}_reader` }),
-    serve: Object.freeze({ ...section('serve'), oidc: section('serve.oidc') }),
-    worker: section('worker'),
-    alerts: section('alerts'),
-    log: Object.freeze({ ...constants.log, ...other.log }),
-    /** The worker's jobs in the order of the config file, the only place for them. */
-    jobs: Object.freeze(more.jobs),
-  });
 }

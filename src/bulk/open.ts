@@ -32,7 +32,7 @@ export async function openBulkPorts(
     journal,
     client: openApi({ settings, log, clock: journal.clock }, releases),
     directory: openDirectory(settings, releases),
-    memory: rehearsal ? null : openJournalMemory(settings, journal.clock, releases),
+    memory: rehearsal ? null : openJournalMemory(settings, releases),
     clock: journal.clock,
     signal,
     concurrency: settings.api.concurrency,
@@ -47,10 +47,10 @@ export function openDirectory(settings: Settings, releases: Releases): UserDirec
   return releases.add(new UserDirectory(mirror));
 }
 
-export function openJournalMemory(settings: Settings, clock: Clock, releases: Releases): MirrorsJournalMemory | null {
+export function openJournalMemory(settings: Settings, releases: Releases): MirrorsJournalMemory | null {
   const { mirror } = settings.store;
   if (!existsSync(mirror)) return null;
-  return releases.add(new MirrorsJournalMemory(mirror, clock));
+  return releases.add(new MirrorsJournalMemory(mirror));
 }
 
 /**
@@ -60,7 +60,7 @@ export function openJournalMemory(settings: Settings, clock: Clock, releases: Re
 export function openJournalDoubt(settings: Settings, clock: Clock): Promise<string | null> {
   return withReleases(async (releases) => {
     try {
-      const memory = openJournalMemory(settings, clock, releases);
+      const memory = openJournalMemory(settings, releases);
       if (memory === null || memory.recall() === null) return null;
       const { journal, shared } = settings.store;
       const isEmpty = shared === undefined && (statSync(journal, { throwIfNoEntry: false })?.size ?? 0) === 0;

@@ -146,7 +146,7 @@ async function openRecord(
 ): Promise<SendWrite> {
   const [settings, { releases }] = [context.settings(), context];
   const journal = await openJournal(settings, context.actor(), systemClock, releases);
-  const memory = movesMoney(name) ? openJournalMemory(settings, journal.clock, releases) : null;
+  const memory = movesMoney(name) ? openJournalMemory(settings, releases) : null;
   const rules = { againWithinMs: settings.bulk.againWithinMs, rivals: settings.rivals };
   const write = { operation: name, user: path.includes('{user}') ? id : null, body };
   const { warning, send } = await prepareWrite({ journal, memory, client, rules }, write, signal);

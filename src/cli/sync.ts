@@ -94,7 +94,7 @@ async function noteLate(context: CliContext): Promise<void> {
     if (directory === null) return;
     const journal = await openJournal(settings, context.actor(), systemClock, releases);
     const late = await recordLate({ journal, directory, clock: journal.clock });
-    const memory = openJournalMemory(settings, journal.clock, releases);
+    const memory = openJournalMemory(settings, releases);
     await refreshMemory({ journal, memory, clock: journal.clock });
     for (const { batch, row, state } of late) {
       const what = state === 'applied' ? 'is applied' : 'needs a person';

@@ -97,11 +97,22 @@ mirror_events | Events, each recorded once: unknown or missing fields, changed t
   kind TEXT | what happened, in one word
   subject TEXT | the field, window or record that it happened to
   detail TEXT? | the details
-mirror_capabilities | What was measured about the server - page size, date ranges, sorting - and which server it is. | SELECT name, resource, value FROM mirror_capabilities ORDER BY name, resource
-  name TEXT | lists: what was measured about a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its total yet; list_surplus: records that the total of the whole list counts and no page shows
-  resource TEXT | the resource; empty if it holds for all
+mirror_capabilities | What was measured about each list: page size, date ranges, sorting. | SELECT resource, value FROM mirror_capabilities
+  resource TEXT | users, packages, emails or coupons
   value TEXT | the result, as JSON
   measured_at TEXT | when
+mirror_unproven | Lists whose total did not prove their rows yet: they are no fresher than this. | SELECT resource, fresh_as_of FROM mirror_unproven
+  resource TEXT | users, packages, emails or coupons
+  fresh_as_of TEXT? | how fresh the resource was before; null: nobody knows
+mirror_surpluses | Records that the total of a whole list counts and no page shows. | SELECT resource, records FROM mirror_surpluses
+  resource TEXT | users, packages, emails or coupons
+  records INTEGER | how many
+mirror_server | The server that the mirror was read from. | SELECT address FROM mirror_server
+  one INTEGER | primary key: there is one row
+  address TEXT | its address
+mirror_journal | The journal that money was sent from, so that an older one is noticed. | SELECT value FROM mirror_journal
+  one INTEGER | primary key: there is one row
+  value TEXT | its newest step, as JSON
 mirror_relations | Which related records are or were mirrored, and where. | SELECT resource, relation, table_name FROM mirror_relations WHERE included = 1
   resource TEXT | users, packages, emails or coupons
   relation TEXT | the name by which they are requested

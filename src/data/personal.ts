@@ -64,7 +64,7 @@ const ownColumns: ReadonlySet<string> = new Set(
     'run command status started_at finished_at requests retries answers resource received inserted updated deleted ' +
     'unchanged live server_total fresh_as_of expected from_day to_day state pages_read begins_at windows unsettled event at ' +
     'kind name relation table_name included since version applied_at measured_at seen_day page total last_page per_page ' +
-    'owned last_created_at day id user_id mirror seq deletions_from from_seq epoch began_at'
+    'owned last_created_at day records one id user_id mirror seq deletions_from from_seq epoch began_at'
   ).split(' '),
 );
 

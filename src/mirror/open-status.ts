@@ -8,7 +8,6 @@ import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-type
 import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
-import { knownAddress } from './server-check.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
@@ -103,7 +102,7 @@ const shownDrift = 1_000;
 function mirrorStatus(store: MirrorStore) {
   const lines = resourceNames.map((name) => [name, resourceStatus(store, name)] as const);
   const resources = Object.fromEntries(lines) as Record<ResourceName, ReturnType<typeof resourceStatus>>;
-  const address = knownAddress(store);
+  const address = store.server();
   return {
     fresh_as_of: earliest(Object.values(resources).map(({ fresh_as_of }) => fresh_as_of)),
     running: store.lockOwner(syncLock) ?? null,

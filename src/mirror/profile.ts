@@ -26,14 +26,12 @@ export interface Profile {
   readonly notes: readonly string[];
 }
 
-const recordName = 'lists';
-
 /** Reads the profile of the resource's list; undefined if it was never measured. */
 export function storedProfile(
   store: Pick<MirrorStore, 'capability'>,
   resource: ResourceName,
 ): { readonly profile: Profile; readonly measuredAt: Timestamp } | undefined {
-  const stored = store.capability(recordName, resource);
+  const stored = store.capability(resource);
   return stored && { profile: stored.value as Profile, measuredAt: stored.measuredAt };
 }
 
@@ -49,13 +47,13 @@ export function recordProfile(
   const mayLack = before !== undefined && isOther && !(before.dates === measured.dates && before.dayBounds === 'wide');
   // In this order, a stop in between costs time but loses nothing.
   if (mayLack) forgetReading(store, resource);
-  store.recordCapability(recordName, resource, measured);
+  store.recordCapability(resource, measured);
   return mayLack;
 }
 
 /** Has the list measured anew, as on the first contact. */
 export function forgetProfile(store: Pick<MirrorStore, 'forgetCapability'>, resource: ResourceName): void {
-  store.forgetCapability(recordName, resource);
+  store.forgetCapability(resource);
 }
 
 /** Marks all of the resource as never read. Its rows stay. */

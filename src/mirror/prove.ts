@@ -67,23 +67,16 @@ function expectedTotal({ store, resource }: ProvePorts, total: number): number {
   return rows + surplusOfList(store, resource, total - rows);
 }
 
-const surplusName = 'list_surplus';
-
-/** Remembers how many records the total of the whole list counts that no page shows. */
-export function recordListSurplus(store: MirrorStore, resource: ResourceName, surplus: number): void {
-  store.recordCapability(surplusName, resource, surplus);
-}
-
 /**
  * Returns how many records the total of the whole list counts that no page shows: what was found when the list was read as one, if
  * that explains the difference, else what the surpluses of its windows add up to.
  */
 export function surplusOfList(
-  store: Pick<MirrorStore, 'capability' | 'windows'>,
+  store: Pick<MirrorStore, 'listSurplus' | 'windows'>,
   resource: ResourceName,
   difference: number,
 ): number {
-  if (store.capability(surplusName, resource)?.value === difference) return difference;
+  if (store.listSurplus(resource) === difference) return difference;
   return store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0);
 }
 

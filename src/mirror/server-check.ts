@@ -9,13 +9,6 @@ import { forgetProfile, forgetReading, storedProfile } from './profile.ts';
 import type { Source } from './source.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
-const serverName = 'server';
-
-/** Reads the address of the server that the mirror was read from; null before the first contact. */
-export function knownAddress(store: Pick<MirrorStore, 'capability'>): string | null {
-  return (store.capability(serverName, '')?.value as string | undefined) ?? null;
-}
-
 /** The run is refused: it would turn the mirror into one of another server, or of an older state of this one. */
 export class OtherServerError extends UsageError {
   override readonly name = 'OtherServerError';
@@ -31,7 +24,14 @@ interface ServerCheckPorts extends ObjectionPorts {
   readonly source: Pick<Source, 'address' | 'look' | 'total'>;
   readonly store: Pick<
     MirrorStore,
-    'capability' | 'recordCapability' | 'forgetCapability' | 'windows' | 'resetWindows' | 'knownRecords' | 'recordEvent'
+    | 'capability'
+    | 'forgetCapability'
+    | 'server'
+    | 'recordServer'
+    | 'windows'
+    | 'resetWindows'
+    | 'knownRecords'
+    | 'recordEvent'
   >;
   readonly run: string;
   readonly signal: AbortSignal;
@@ -44,7 +44,7 @@ interface ServerCheckPorts extends ObjectionPorts {
 export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
   const { source, store, run } = ports;
   const { address } = source;
-  const known = knownAddress(store);
+  const known = store.server();
   const isMoved = known !== null && known !== address;
   const noteEvent = (kind: string, detail: string): void =>
     store.recordEvent(run, { resource: null, kind, subject: address, detail });
@@ -60,7 +60,7 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   } else if (isMoved) {
     noteEvent('server_moved', `it stood at ${known}, and has the same records`);
   }
-  if (known !== address) store.recordCapability(serverName, '', address);
+  if (known !== address) store.recordServer(address);
 }
 
 /** A mirror with fewer records cannot tell another server from deletions. */

@@ -45,9 +45,6 @@ export interface ResourceEnd {
   readonly error: OperatorError | null;
 }
 
-/** The view `mirror_freshness` reads this record, too: until the total is proven, the resource is no fresher than this. */
-const heldFreshness = 'fresh_until_proven';
-
 /** How full a merged window may be, as a share of the largest one: the rest is room to grow without being cut again. */
 const mergedShare = 0.5;
 
@@ -164,8 +161,8 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   const visitor = new WindowVisitor({ ...ports, ...rules, maxRecords, comparesRows: options.mode === 'full', removal });
 
   // Until the total is proven the resource stays as fresh as it is now, or as an earlier run left it that proved nothing.
-  const isHeld = store.capability(heldFreshness, resource) !== undefined;
-  if (trustsStored && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
+  const isHeld = store.isUnproven(resource);
+  if (trustsStored && !isHeld) store.recordUnproven(resource, store.freshAsOf(resource));
   prepareWindows(store, resource, profile, only === null ? [seal] : [seal, only.from, only.to]);
   const windows = plannedSteps({ ...ports, profile, seal }, reading.readSince).map(({ window }) => window);
   allowance.setPageSize(resource, profile.pageSize);
@@ -179,10 +176,10 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   const read = (again: readonly Window[]) => visitor.visitAll(again);
   const proof = await proveTotal({ ...rules, store, resource, allowance, only, total, read });
   forgetEmptyOutside(store, resource);
-  if (proof.problem === null) store.forgetCapability(heldFreshness, resource);
+  if (proof.problem === null) store.recordProven(resource);
   // Records are missing that no window has shown, or the list shows none at all: nobody knows how fresh the rows are.
   else if (only === null && (proof.missing || (proof.total === 0 && !trustsStored && !isHeld))) {
-    store.recordCapability(heldFreshness, resource, null);
+    store.recordUnproven(resource, null);
   }
   const problem = unsettledProblem(store.windows(resource)) ?? proof.problem ?? (await lossProblem(ports, proof.total));
   joinSmall(store, resource, seal, maxRecords * mergedShare);
@@ -210,7 +207,7 @@ async function lossProblem(
     problem = `the list showed record ${id} while it was measured, and no window shows it`;
   }
   if (problem === null) return null;
-  store.recordCapability(heldFreshness, resource, null);
+  store.recordUnproven(resource, null);
   store.recordEvent(run, { resource, kind: 'records_not_shown', subject: run, detail: problem });
   return problem;
 }

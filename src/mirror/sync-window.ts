@@ -11,7 +11,6 @@ import { ContradictionError, isHopeless, noteForeign } from './failures.ts';
 import { doubtOf, type Verdict, type Walk } from './judge.ts';
 import { farDay, wrongTotals } from './measure.ts';
 import type { Profile } from './profile.ts';
-import { recordListSurplus } from './prove.ts';
 import { TooLarge } from './read.ts';
 import type { Removal, Suspect } from './remove.ts';
 import type { Allowance } from './run-bounds.ts';
@@ -226,7 +225,7 @@ export class WindowVisitor {
     this.#suspect(window, walk, surplus === 0, () => {
       const end = { serverTotal: total, freshAsOf: byEarlierClock(asOf, source.serverAheadMs()), surplus };
       writer.settle(end);
-      if (coverageOf(window) !== 'days') recordListSurplus(store, resource, surplus);
+      if (coverageOf(window) !== 'days') store.recordListSurplus(resource, surplus);
       this.#seal(window, { ...end, state: 'settled' });
       if (surplus === 0) return;
       const detail = `the server counts ${counted(surplus, 'record')} in ${days} that no page shows`;

@@ -5,7 +5,7 @@
 import { accessSync, constants } from 'node:fs';
 import type { Database, Statement } from 'better-sqlite3';
 import { explainFileError } from '../model/files.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Timestamp } from '../model/time.ts';
 import { openMirrorFile, openMirrorForReading } from './open.ts';
 
 /** The newest step of the journal that money was sent from, and this. */
@@ -22,30 +22,23 @@ export interface RememberedJournal {
   readonly seen?: true;
 }
 
-/** Name of the row in the mirror's table. */
-const name = 'journal';
-
 /** The memory in an existing mirror. A mirror that this user may only read remembers nothing new. */
 export class MirrorsJournalMemory {
   readonly #file: string;
-  readonly #clock: Clock;
   readonly #reading: Database;
-  readonly #recall: Statement<[string], string>;
+  readonly #recall: Statement<[], string>;
   #writing: { readonly database: Database; readonly remember: Statement } | undefined;
 
-  constructor(file: string, clock: Clock) {
+  constructor(file: string) {
     this.#file = file;
-    this.#clock = clock;
     this.#reading = openMirrorForReading(file);
-    this.#recall = this.#reading
-      .prepare<[string], string>("SELECT value FROM mirror_capabilities WHERE name = ? AND resource = ''")
-      .pluck();
+    this.#recall = this.#reading.prepare<[], string>('SELECT value FROM mirror_journal').pluck();
   }
 
   /** Returns null if nothing was ever sent. Throws a FileError if the mirror cannot be read. */
   recall(): RememberedJournal | null {
     return this.#explained('read', () => {
-      const value = this.#recall.get(name);
+      const value = this.#recall.get();
       return value === undefined ? null : (JSON.parse(value) as RememberedJournal);
     });
   }
@@ -58,9 +51,8 @@ export class MirrorsJournalMemory {
     return this.#explained('write to', () => {
       if (this.#writing === undefined && !isWritable(this.#file)) return true;
       this.#writing ??= openForRemembering(this.#file);
-      const at = timestampOf(this.#clock.now());
       const hash = recalled?.hash ?? null;
-      return this.#writing.remember.run({ name, value: JSON.stringify(newest), at, hash }).changes > 0;
+      return this.#writing.remember.run({ value: JSON.stringify(newest), hash }).changes > 0;
     });
   }
 
@@ -86,9 +78,8 @@ export class MirrorsJournalMemory {
 function openForRemembering(file: string) {
   const database = openMirrorFile(file);
   const remember = database.prepare(
-    `INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (@name, '', @value, @at)
-    ON CONFLICT (name, resource) DO UPDATE SET value = excluded.value, measured_at = excluded.measured_at
-    WHERE value ->> 'hash' IS @hash`,
+    `INSERT INTO mirror_journal (one, value) VALUES (1, @value)
+    ON CONFLICT (one) DO UPDATE SET value = excluded.value WHERE value ->> 'hash' IS @hash`,
   );
   return { database, remember };
 }

@@ -180,7 +180,10 @@ export interface Tables {
     subject: string;
     detail: string | null;
   };
-  mirror_capabilities: { name: string; resource: string; value: string; measured_at: string };
+  mirror_capabilities: { resource: string; value: string; measured_at: string };
+  mirror_unproven: { resource: string; fresh_as_of: string | null };
+  mirror_surpluses: { resource: string; records: number };
+  mirror_server: { one: number; address: string };
   mirror_relations: {
     resource: ResourceName;
     relation: string;

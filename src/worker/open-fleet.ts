@@ -127,5 +127,5 @@ async function restoreMirror(settings: Member['settings'], log: Log, signal: Abo
 }
 
 function withMemory<T>(file: string, work: (memory: JournalMemory) => T | Promise<T>): Promise<T> {
-  return withReleases((releases) => work(releases.add(new MirrorsJournalMemory(file, systemClock))));
+  return withReleases((releases) => work(releases.add(new MirrorsJournalMemory(file))));
 }

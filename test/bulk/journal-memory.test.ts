@@ -24,7 +24,7 @@ const ours = { id: 'ours', gap: null, lacks: false };
 
 function memoryOf(file = `${temporaryFolder()}/mirror.db`): MirrorsJournalMemory {
   openMirrorFile(file).close();
-  const memory = new MirrorsJournalMemory(file, clock);
+  const memory = new MirrorsJournalMemory(file);
   onTestFinished(() => memory.close());
   return memory;
 }

@@ -23,7 +23,7 @@ async function open(file: string, clock: Clock = systemClock): Promise<Journal> 
 
 function openMemory(folder: string): JournalMemory {
   openMirrorFile(`${folder}/mirror.db`).close();
-  const memory = new MirrorsJournalMemory(`${folder}/mirror.db`, systemClock);
+  const memory = new MirrorsJournalMemory(`${folder}/mirror.db`);
   onTestFinished(() => memory.close());
   return memory;
 }

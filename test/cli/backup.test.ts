@@ -119,7 +119,7 @@ describe('backup', () => {
       const { folder, journal } = await folderWithBoth();
       if (remembers) {
         const clock = { now: () => sandboxNow };
-        const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'), clock);
+        const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'));
         await rememberJournal({ journal, memory, clock }, 'one');
         memory.close();
       }

@@ -252,7 +252,7 @@ describe('status --check', () => {
     const check = () => invoke(['status', '--check'], { folder, environment: fresh });
     const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
     await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
-    const memory = new MirrorsJournalMemory(file, systemClock);
+    const memory = new MirrorsJournalMemory(file);
     await rememberJournal({ journal, memory, clock: systemClock }, 'b-1');
     memory.close();
     await journal.close();

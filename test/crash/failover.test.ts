@@ -246,7 +246,7 @@ describe('a database', () => {
 const anyPort = { ADMIN_MIRROR_WORKER_LISTEN: '127.0.0.1:0' };
 
 function remembered(folder: string): unknown {
-  const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'), systemClock);
+  const memory = new MirrorsJournalMemory(join(folder, 'data/mirror.db'));
   try {
     return memory.recall();
   } finally {

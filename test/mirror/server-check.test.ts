@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { storedProfile } from '../../src/mirror/profile.ts';
-import { knownAddress, probesOf } from '../../src/mirror/server-check.ts';
+import { probesOf } from '../../src/mirror/server-check.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/bent/sandbox.ts';
@@ -41,7 +41,7 @@ function stored(file: string) {
   const store = openMirrorStoreForReading(file);
   try {
     return {
-      server: knownAddress(store),
+      server: store.server(),
       events: store.events(50).filter(({ kind }) => kind.startsWith('server_')),
       runs: store.runs(50).length,
       pageSize: storedProfile(store, 'users')?.profile.pageSize,

@@ -114,6 +114,7 @@ describe('a mirror that was just synced', () => {
       'freshAsOf',
       'keptOut',
       'knownRecords',
+      'listSurplus',
       'liveCount',
       'midnightCount',
 

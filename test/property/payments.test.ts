@@ -76,7 +76,7 @@ class World {
     this.#client = client;
     this.#users = [0, 1, 2].map(() => newUser(sandbox, 100));
     openMirrorFile(`${this.#folder}/mirror.db`).close();
-    this.#memory = new MirrorsJournalMemory(`${this.#folder}/mirror.db`, systemClock);
+    this.#memory = new MirrorsJournalMemory(`${this.#folder}/mirror.db`);
   }
 
   async #openJournals(): Promise<void> {

@@ -616,7 +616,7 @@ export class World {
     const journal = await this.#openJournal(process, { ...anna, name: pick(random, ['anna', 'ben']) });
     const found = await journal.batch(batch);
     if (found === undefined) return;
-    const memory = new MirrorsJournalMemory(this.#mirror, machine.clock);
+    const memory = new MirrorsJournalMemory(this.#mirror);
     process.closes(() => memory.close());
     const client = this.#client(process);
     if (found.state === 'planned') {

@@ -19,7 +19,7 @@ function filledMirror(users: number): string {
   return mirrorFile((database) => {
     insertRows(database, 'users', madeUpUsers(users));
     insertRows(database, 'packages', [{ id: 1n, global_quantity: 0n }]);
-    database.exec("UPDATE users SET balance = 100; INSERT INTO mirror_capabilities VALUES ('moves', '', '0', '')");
+    database.exec("UPDATE users SET balance = 100; INSERT INTO mirror_capabilities VALUES ('moves', '0', '')");
   });
 }
 
@@ -33,7 +33,9 @@ test('a copy made while rows change in pairs always has one consistent state', {
   const moves: number[] = [];
   const look = openMirrorForReading(file);
   onTestFinished(() => void look.close());
-  const moved = look.prepare<[], number>("SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE name = 'moves'");
+  const moved = look.prepare<[], number>(
+    "SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE resource = 'moves'",
+  );
   for (let at = 0; at < copies; at += 1) {
     // On a busy machine the writer may not have run since the last copy.
     while ((moved.pluck().get() ?? 0) <= (moves.at(-1) ?? 0)) await setTimeout(1);
@@ -45,7 +47,7 @@ test('a copy made while rows change in pairs always has one consistent state', {
     const state = database
       .prepare<[], { sum: number; noted: number; moves: number }>(
         `SELECT (SELECT sum(balance) FROM users) AS sum, (SELECT global_quantity FROM packages) AS noted,
-           (SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE name = 'moves') AS moves`,
+           (SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE resource = 'moves') AS moves`,
       )
       .get();
     database.close();
@@ -62,7 +64,7 @@ test('a copy has one consistent state even if the log restarts during it', { tag
   const writer = openMirrorFile(file);
   onTestFinished(() => void writer.close());
   writer.pragma('wal_autocheckpoint = 0');
-  const note = writer.prepare("UPDATE mirror_capabilities SET value = ? WHERE name = 'moves'");
+  const note = writer.prepare("UPDATE mirror_capabilities SET value = ? WHERE resource = 'moves'");
   note.run('early');
   // More than one chunk of the copy, so that the log is read in several.
   writer.exec(
@@ -81,7 +83,7 @@ test('a copy has one consistent state even if the log restarts during it', { tag
   const copy = join(temporaryFolder(), 'copy.db');
   await copyFile(mirrorKind, file, copy, { ...run, progress }, 'whole');
   const database = openMirrorForReading(copy);
-  const value = database.prepare("SELECT value FROM mirror_capabilities WHERE name = 'moves'").pluck().get();
+  const value = database.prepare("SELECT value FROM mirror_capabilities WHERE resource = 'moves'").pluck().get();
   database.close();
   expect({ begunAnew, value }).toEqual({ begunAnew: 1, value: 'later' });
 });

@@ -229,12 +229,24 @@ CREATE TABLE mirror_events (
 ) STRICT;
 
 CREATE TABLE mirror_capabilities (
-  name TEXT NOT NULL,
-  resource TEXT NOT NULL,
+  resource TEXT PRIMARY KEY,
   value TEXT NOT NULL,
-  measured_at TEXT NOT NULL,
-  PRIMARY KEY (name, resource)
+  measured_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_unproven (
+  resource TEXT PRIMARY KEY,
+  fresh_as_of TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_surpluses (
+  resource TEXT PRIMARY KEY,
+  records INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), address TEXT NOT NULL) STRICT;
+
+CREATE TABLE mirror_journal (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL) STRICT;
 
 CREATE TABLE mirror_relations (
   resource TEXT NOT NULL,
@@ -266,17 +278,17 @@ CREATE TABLE mirror_locks (
 
 CREATE VIEW mirror_freshness AS
 SELECT
-  resource,
+  mirror_windows.resource AS resource,
   count(*) AS windows,
   sum(state <> 'settled') AS unsettled,
   CASE
-    WHEN sum(fresh_as_of IS NULL) > 0 THEN NULL
-    WHEN held.value IS NOT NULL THEN min(min(fresh_as_of), json_extract(held.value, '$'))
-    ELSE min(fresh_as_of)
+    WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
+    ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of
 FROM mirror_windows
-LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
-GROUP BY resource;
+LEFT JOIN mirror_unproven AS unproven ON unproven.resource = mirror_windows.resource
+GROUP BY mirror_windows.resource;
 
 CREATE INDEX emails_unsent ON emails ("created_at") WHERE "is_sent" = 0;
 

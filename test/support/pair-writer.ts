@@ -11,7 +11,7 @@ database.pragma('wal_autocheckpoint = 40');
 const users = database.prepare<[], number>('SELECT count(*) FROM users').pluck().get() ?? 0;
 const move = database.prepare('UPDATE users SET balance = balance + ? WHERE id = ?');
 const count = database.prepare(
-  "UPDATE mirror_capabilities SET value = CAST(value AS INTEGER) + 1 WHERE name = 'moves'",
+  "UPDATE mirror_capabilities SET value = CAST(value AS INTEGER) + 1 WHERE resource = 'moves'",
 );
 const note = database.prepare('UPDATE packages SET global_quantity = global_quantity + 1 WHERE id = 1');
 const transfer = database.transaction((from: number, to: number) => {

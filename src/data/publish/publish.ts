@@ -145,16 +145,11 @@ class Publishing {
   /** Throws a UsageError if the schema holds the mirror of another server: the two would undo each other's work. */
   async #refuseOther(cursor: string | null): Promise<void> {
     if (cursor === null || cursor.split('.')[0] === this.#cursor.split('.')[0]) return;
-    const address = `rows::jsonb @? '$[*] ? (@.name == "server")'`;
     const [book] = await this.#database.query<{ address: string | null }>(
-      `SELECT jsonb_path_query_first(rows::jsonb, '$[*] ? (@.name == "server").value') #>> '{}' AS address
-       FROM mirror_bookkeeping WHERE table_name = 'mirror_capabilities' AND ${address}`,
+      `SELECT rows::jsonb #>> '{0,address}' AS address FROM mirror_bookkeeping WHERE table_name = 'mirror_server'`,
     );
-    const own = this.#mirror
-      .prepare<[], string>("SELECT value FROM mirror_capabilities WHERE name = 'server'")
-      .pluck()
-      .get();
-    const [there, here] = [addressIn(book?.address), addressIn(own)];
+    const here = this.#mirror.prepare<[], string>('SELECT address FROM mirror_server').pluck().get();
+    const there = book?.address ?? undefined;
     if (there === undefined || here === undefined || there === here) return;
     throw new UsageError(`${this.#database.name} holds the mirror of ${there}, and this one is of ${here}`, {
       advice:
@@ -356,11 +351,6 @@ class Publishing {
     const found = rows.all();
     return resourceNames.flatMap((name) => found.filter(({ resource }) => resource === name));
   }
-}
-
-/** Reads the mirror's record of its server's address. */
-function addressIn(record: string | null | undefined): string | undefined {
-  return record === null || record === undefined ? undefined : (JSON.parse(record) as string);
 }
 
 /** Returns the statement that inserts the rows of another table with the same columns, or replaces those with the same key. */

@@ -1,13 +1,14 @@
 /** The sync engine's store over an SQLite file: every step is one transaction, and when it returns, all of it is done. */
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
+import type { InsertObject } from 'kysely';
 import { type DayRange, everything } from '../../model/era.ts';
 import { type KeptOut, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
 import { resourceOf, type ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { beginEpoch, deletionPruner } from '../../store/cursor.ts';
 import { busyMs } from '../../store/file-kind.ts';
-import { build, Runner } from '../../store/kysely-sqlite.ts';
+import { build, Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import type { Window } from '../../store/mirror-types.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
@@ -83,7 +84,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
     ...runRecords(ports),
     ...windowRecords(ports, suppressions),
     ...rowsOf(ports, suppressions, historyIgnore, () => stepAt),
-    ...capabilitiesOf(ports),
+    ...knowledgeOf(ports),
     ...upkeepOf(ports, explained),
     /** The folder of the mirror's file. */
     folder: dirname(file),
@@ -208,39 +209,50 @@ function rowsOf(
   };
 }
 
-function capabilitiesOf({ runner, now, step }: StorePorts) {
+/** What is known of the server and its lists. */
+function knowledgeOf({ runner, now, step }: StorePorts) {
+  type Table = 'mirror_capabilities' | 'mirror_unproven' | 'mirror_surpluses';
+  const forget = (table: Table, resource: ResourceName): void =>
+    runner.run(build.deleteFrom(table).where('resource', '=', resource));
+  const replace = <T extends Table>(table: T, resource: ResourceName, row: InsertObject<Tables, T>): void => {
+    forget(table, resource);
+    runner.run(build.insertInto(table).values(row));
+  };
   return {
     /** The time of the resource's stalest window; null if one was never settled. */
     freshAsOf: (resource: ResourceName): Timestamp | null => {
       const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);
       return (runner.first(query)?.fresh_as_of ?? null) as Timestamp | null;
     },
-    capability: (name: string, resource: ResourceName | '') => {
-      const row = runner.first(
-        build.selectFrom('mirror_capabilities').selectAll().where('name', '=', name).where('resource', '=', resource),
-      );
-      return row === undefined
-        ? undefined
-        : { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at as Timestamp };
+    /** What was measured of the resource's list; undefined if it never was. */
+    capability: (resource: ResourceName) => {
+      const row = runner.first(build.selectFrom('mirror_capabilities').selectAll().where('resource', '=', resource));
+      return row && { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at as Timestamp };
     },
-    recordCapability: (name: string, resource: ResourceName | '', value: unknown): void =>
+    recordCapability: (resource: ResourceName, value: unknown): void =>
       step(() =>
-        runner.run(
-          build
-            .insertInto('mirror_capabilities')
-            .values({ name, resource, value: JSON.stringify(value), measured_at: now() })
-            .onConflict((conflict) =>
-              conflict.columns(['name', 'resource']).doUpdateSet((row) => ({
-                value: row.ref('excluded.value'),
-                measured_at: row.ref('excluded.measured_at'),
-              })),
-            ),
-        ),
+        replace('mirror_capabilities', resource, { resource, value: JSON.stringify(value), measured_at: now() }),
       ),
-    forgetCapability: (name: string, resource: ResourceName | ''): void =>
-      step(() =>
-        runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
-      ),
+    forgetCapability: (resource: ResourceName): void => step(() => forget('mirror_capabilities', resource)),
+    /** Whether the total of the list is unproven. */
+    isUnproven: (resource: ResourceName): boolean =>
+      runner.first(build.selectFrom('mirror_unproven').selectAll().where('resource', '=', resource)) !== undefined,
+    /** Until its total is proven, the resource is no fresher than this; null if nobody knows how fresh it is. */
+    recordUnproven: (resource: ResourceName, freshAsOf: Timestamp | null): void =>
+      step(() => replace('mirror_unproven', resource, { resource, fresh_as_of: freshAsOf })),
+    recordProven: (resource: ResourceName): void => step(() => forget('mirror_unproven', resource)),
+    /** How many records the total of the whole list counts that no page shows, as far as it was read as one. */
+    listSurplus: (resource: ResourceName): number | undefined =>
+      runner.first(build.selectFrom('mirror_surpluses').select('records').where('resource', '=', resource))?.records,
+    recordListSurplus: (resource: ResourceName, records: number): void =>
+      step(() => replace('mirror_surpluses', resource, { resource, records })),
+    /** The address of the server that the mirror was read from; null before the first contact. */
+    server: (): string | null => runner.first(build.selectFrom('mirror_server').select('address'))?.address ?? null,
+    recordServer: (address: string): void =>
+      step(() => {
+        runner.run(build.deleteFrom('mirror_server'));
+        runner.run(build.insertInto('mirror_server').values({ one: 1, address }));
+      }),
   };
 }
 

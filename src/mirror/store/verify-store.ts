@@ -68,6 +68,7 @@ export function openVerifyStore(file: string) {
     keptOut: store.keptOut,
     freshAsOf: store.freshAsOf,
     capability: store.capability,
+    listSurplus: store.listSurplus,
     knownRecords: store.knownRecords,
     /** Checks the file itself, unless it is too large for that. Throws a FileError if it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),

@@ -16,7 +16,7 @@ import type { WorkerStore } from './store/store.ts';
 type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<string | null>;
 export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 
-export interface AlertPorts {
+interface AlertPorts {
   readonly store: Pick<WorkerStore, 'saveAlerts'>;
   readonly clock: Clock;
   readonly log: Log;

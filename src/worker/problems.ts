@@ -179,7 +179,7 @@ export function keyOf({ code, facts }: Problem): string {
   return subject === undefined ? code : `${code}:${String(subject)}`;
 }
 
-export type JudgedJob = Pick<JobFacts, 'job' | 'judged'>;
+type JudgedJob = Pick<JobFacts, 'job' | 'judged'>;
 
 /** What problems are found in. */
 export interface Judged extends Omit<Facts, 'jobs'> {

@@ -28,7 +28,7 @@ function openOver(database: SharedDatabase, clock: Clock): WorkerStore {
 }
 
 /** The shared store, as a worker sees it that waits for its turn. */
-export interface Fleet {
+interface Fleet {
   /** How long a worker may be silent before another one takes over. */
   readonly leaseMs: number;
   /** The clock that all workers use. */

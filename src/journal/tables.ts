@@ -63,11 +63,13 @@ export interface JournalTables {
   people_sessions: {
     /** SHA-256 of the token that the browser holds. */
     token: string;
+    /** Names the session where it is shown. */
     id: string;
     account: string;
     method: SignInMethod;
     address: string;
     createdAt: Timestamp;
+    /** To the minute. */
     seenAt: Timestamp;
     endsAt: Timestamp;
   };

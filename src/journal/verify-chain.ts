@@ -22,6 +22,8 @@ interface ChainReport {
 type Step = JournalTables['journal_steps'];
 type IntentRow = Selectable<JournalTables['journal_intents']>;
 type WriteRow = Selectable<JournalTables['journal_writes']>;
+type BatchRow = JournalTables['journal_batches'];
+type AccountRow = JournalTables['people_accounts'];
 
 const mostProblems = 100;
 
@@ -135,9 +137,8 @@ function collect({ batches, writes, accounts }: Records, { step, at, batch, row,
 }
 
 async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
-  // All at once: batches and accounts are few compared with rows and steps.
-  const batchRows = await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute();
   const batchSeals = new Map([...batches].map(([batch, { digest }]) => [batch, digest]));
+  const batchRows = rowsOf<BatchRow>(connection, 'journal_batches', ['batch']);
   yield* sealDifferences(
     batchRows,
     batchSeals,
@@ -151,7 +152,7 @@ async function* differences(connection: Connection, { batches, writes, accounts 
     ({ write }) => write,
     (write) => `write ${write} by hand`,
   );
-  const accountRows = await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute();
+  const accountRows = rowsOf<AccountRow>(connection, 'people_accounts', ['name']);
   yield* sealDifferences(
     accountRows,
     accounts,
@@ -171,7 +172,7 @@ async function* differences(connection: Connection, { batches, writes, accounts 
 
 /** Yields which records differ from their newest seals, by key. */
 async function* sealDifferences<K, R extends { readonly salt: string }>(
-  rows: AsyncIterable<R> | Iterable<R>,
+  rows: AsyncIterable<R>,
   seals: ReadonlyMap<K, string>,
   keyOf: (row: R) => K,
   nameOf: (key: K) => string,

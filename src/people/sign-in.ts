@@ -10,7 +10,7 @@ import { transactionRunner } from '../journal/database.ts';
 import type { Connection, JournalTables } from '../journal/tables.ts';
 import type { Account, Actor, SignInMethod } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { hourMs, minuteMs, parseInstant, steadyClock, type Timestamp, timestampOf } from '../model/time.ts';
+import { hourMs, minuteMs, parseInstant, steadyClock, timestampOf } from '../model/time.ts';
 import type { NewAccount, OpenPeople, People } from './people.ts';
 import { nameTaken, normalName, normalPassword, passwordProblem, refuseUnbound, unknownAccount } from './rules.ts';
 
@@ -129,17 +129,8 @@ export async function changePassword(people: People, name: string, ask: () => Pr
   return people.setPassword(name, await hashNewPassword(name, await ask()));
 }
 
-export interface Session {
-  /** Names the session where it is shown; nobody can sign in with it. */
-  readonly id: string;
-  readonly account: string;
-  readonly method: SignInMethod;
-  readonly address: string;
-  readonly createdAt: Timestamp;
-  /** To the minute. */
-  readonly seenAt: Timestamp;
-  readonly endsAt: Timestamp;
-}
+/** Without the token: nobody can sign in with what is shown. */
+export type Session = Omit<JournalTables['people_sessions'], 'token'>;
 
 export const sessionLimits = {
   /** Without a request. */
@@ -209,12 +200,9 @@ export function sessionsOf(open: OpenPeople) {
       const [{ account } = {}] = await accountRecords(db, row.account);
       if (account?.state !== 'active') return null;
       if (row.seenAt < timestampOf(now - sessionLimits.seenMs)) {
+        const seen = { seenAt: timestampOf(now) };
         await inTransaction((connection) =>
-          connection
-            .updateTable('people_sessions')
-            .set({ seenAt: timestampOf(now) })
-            .where('token', '=', row.token)
-            .execute(),
+          connection.updateTable('people_sessions').set(seen).where('token', '=', row.token).execute(),
         );
       }
       return { account, session: sessionOf(row) };

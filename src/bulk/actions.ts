@@ -1,6 +1,5 @@
 /** Every action by name. */
-import type { Batch } from '../journal/port.ts';
-import { oneNamed, UsageError } from '../model/errors.ts';
+import { oneNamed } from '../model/errors.ts';
 import type { Action } from './action.ts';
 import { balance } from './actions/balance.ts';
 import { create } from './actions/create.ts';
@@ -16,12 +15,4 @@ export const actionNames: readonly string[] = actions.map(({ name }) => name);
 /** The action of that name. Throws a UsageError that names the nearest. */
 export function actionOf(name: string): Action {
   return oneNamed(actions, name, 'there is no action');
-}
-
-/** The action of the batch. Throws a UsageError if the batch is a request to remove rows from the mirror, which has no action. */
-export function actionOfBatch({ batch, action }: Pick<Batch, 'batch' | 'action'>): Action {
-  if (action !== 'deletions') return actionOf(action);
-  throw new UsageError(`${batch} asks for rows to be removed from the mirror, and sends nothing`, {
-    advice: 'Once it is approved, `admin-mirror sync --allow-deletions` removes them.',
-  });
 }

@@ -47,11 +47,11 @@ export function requiredReason(reason: string, advice = 'Say why. It stays on re
 /** Submits the batch for approval. Throws a UsageError if it needs none, has it, or waits for it already. */
 export async function submitBatch(
   journal: Pick<Journal, 'submit' | 'counts'>,
-  { batch, action }: Batch,
+  { batch }: Batch,
   { note, again }: { readonly note: string | null; readonly again: Again },
 ): Promise<void> {
   const { planned = 0, blocked = 0 } = await journal.counts(batch);
-  if (planned + blocked === 0 && action !== 'deletions') {
+  if (planned + blocked === 0) {
     throw new UsageError(`batch ${batch} has no row that is still to be sent`);
   }
   const words = note?.trim() ?? '';

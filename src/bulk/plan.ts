@@ -6,7 +6,7 @@ import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import { inTurns } from '../model/turns.ts';
 import type { Action, LookingClient } from './action.ts';
-import { actionOfBatch } from './actions.ts';
+import { actionOf } from './actions.ts';
 import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, termsOf } from './claim.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
@@ -46,7 +46,7 @@ export interface Plannable {
 /** The rows that take the batch back. Throws a UsageError if there is no such batch, or nothing of it to take back. */
 export async function undoOf(journal: Journal, name: string): Promise<Plannable> {
   const batch = await batchOf(journal, name);
-  const action = actionOfBatch(batch);
+  const action = actionOf(batch.action);
   const rows = await undoRows(journal, batch, action);
   return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
 }

@@ -28,10 +28,8 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
   const { action, file, hash, rows, net, problems, behind } = batch;
   const warnings =
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
-  // A request to remove rows of the mirror has no rows of its own.
-  const requested = { [batch.state === 'done' ? 'applied' : 'planned']: rows };
   const { counts: states, discrepancies } = await journal.tally(batch.batch);
-  const counts = countsOf(action === 'deletions' ? requested : states);
+  const counts = countsOf(states);
   return {
     batch: batch.batch,
     action,

@@ -1,7 +1,6 @@
 /** What a person decides: the outcome of a row that no look can settle, and that nothing more of a batch is sent. */
 import type { Batch, Intent, IntentFields, IntentState, Journal } from '../journal/port.ts';
 import { UsageError } from '../model/errors.ts';
-import { actionOfBatch } from './actions.ts';
 import { requiredReason } from './approval.ts';
 import { checkStep, isOpen } from './intent.ts';
 import { underLock, updateBatchState } from './settle.ts';
@@ -53,8 +52,7 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
  * Ends a batch of which nothing more is to be sent. Throws a UsageError if nothing is left to be sent, and LockHeldError if another
  * process has the lock of the batch.
  */
-export async function discardBatch(journal: Journal, { batch, action, state }: Batch, reason: string): Promise<void> {
-  actionOfBatch({ batch, action });
+export async function discardBatch(journal: Journal, { batch, state }: Batch, reason: string): Promise<void> {
   const words = requiredReason(reason);
   await underLock(journal, batch, async () => {
     await journal.takeUp(batch);

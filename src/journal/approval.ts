@@ -34,7 +34,6 @@ import {
   makersOf,
   nextCommand,
   noPolicy,
-  nounOf,
   standingOf,
 } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
@@ -184,7 +183,7 @@ export async function approve(acting: Acting, name: string, hash: string): Promi
   const before = await approvalIn(acting, found, null);
   if (before === null || found.approval === null) throw noPolicy(found);
   const account = await actingApprover(acting);
-  const what = `${nounOf(found)} ${name}`;
+  const what = `batch ${name}`;
   if (before.hash !== hash) {
     throw new UsageError(`${what} has changed since you looked at it; nothing was approved`, {
       advice: `Look at it again: \`admin-mirror bulk status ${name}\`.`,
@@ -230,7 +229,7 @@ async function batchToApprove({ connection }: Acting, name: string): Promise<Bat
   const found = await batchNamed(connection, name);
   if (found === undefined) throw new UsageError(`there is no batch ${name}`);
   if (found.state !== 'done') return found;
-  throw new UsageError(`${nounOf(found)} ${name} is done: there is nothing left to approve`);
+  throw new UsageError(`batch ${name} is done: there is nothing left to approve`);
 }
 
 /** Returns the approval record of a new batch; null if no policy covers it. */
@@ -347,16 +346,15 @@ async function aloneToday(
   const claims = await connection
     .selectFrom('journal_steps as s')
     .innerJoin('journal_batches as b', 'b.batch', 's.batch')
-    .select(['s.batch', 's.at', 's.actor', 's.data', 'b.rows'])
+    .select(['s.batch', 's.at', 's.actor', 's.data'])
     .where('b.action', '=', subject)
     .where('s.row', 'is', null)
     .where('s.kind', '=', 'claimed')
     .where('s.at', '>=', daySince)
     .execute();
-  for (const { batch, at, actor, data, rows } of claims) {
+  for (const { batch, at, actor, data } of claims) {
     const { approvals = [] } = JSON.parse(data) as ApprovalStep['data'];
     if (batch === exceptBatch || approvals.length > 0 || !isOwn(actor)) continue;
-    if (subject === 'deletions') totals = { ...totals, rows: totals.rows + rows };
     const sent = connection
       .selectFrom('journal_intents')
       .select(['plannedBefore', 'plannedAfter'])

@@ -1,25 +1,15 @@
-/** Whole batches: adding, adopting, claiming and discarding them, and requests to remove rows from the mirror. */
+/** Whole batches: adding, adopting, claiming and discarding them. */
 import { sql, type UpdateObject } from 'kysely';
 import { noTotals, withRow } from '../model/approval.ts';
 import { UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
 import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
-import { approvalIn, lastAccepted, newApproval, recordPolicy, submit } from './approval.ts';
+import { approvalIn, lastAccepted, newApproval, recordPolicy } from './approval.ts';
 import { append, changeBatch, newSalt, sealOf } from './chain.ts';
 import { canBeClaimed, claimable, isOpen, claimTimeAfter, viewOf } from './claim-view.ts';
 import type { Acting } from './database.ts';
-import type {
-  AdoptedRow,
-  Batch,
-  BatchState,
-  ClaimNote,
-  ClaimTerms,
-  ClaimView,
-  DeletionRequest,
-  NewBatch,
-  NewIntent,
-} from './port.ts';
+import type { AdoptedRow, Batch, BatchState, ClaimNote, ClaimTerms, ClaimView, NewBatch, NewIntent } from './port.ts';
 import { altered, discardRows, insertIntents, moveRow } from './rows.ts';
 import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
@@ -39,19 +29,16 @@ export async function addBatch(acting: Acting, batch: NewBatch, rows: NewRows): 
   }
 }
 
-/**
- * Stores the batch, its rows, and the policy in force.
- * @param before totals to count in addition to the rows
- */
-async function storeBatch(acting: Acting, batch: NewBatch, rows: NewRows, before = noTotals): Promise<void> {
+/** Stores the batch, its rows, and the policy in force. */
+async function storeBatch(acting: Acting, batch: NewBatch, rows: NewRows): Promise<void> {
   const { connection, rules } = acting;
   const row = batchRow(batch, acting.now);
   // The problems follow at the end. For each row, its foreign key makes SQLite read the whole record of the batch, which has
   // megabytes of problems if every row of a sheet is wrong.
   const begun = { ...row, problems: '[]' };
   await connection.insertInto('journal_batches').values(begun).execute();
-  const isCounted = newApproval(rules, batch, before) !== null;
-  let totals = before;
+  const isCounted = newApproval(rules, batch, noTotals) !== null;
+  let totals = noTotals;
   const onRow = (each: NewIntent): void => {
     if (isCounted && each.state === 'planned') totals = withRow(totals, changeOf(each));
   };
@@ -162,45 +149,6 @@ async function claimApproved(acting: Acting, batch: Batch) {
   const { hash, needed } = found;
   const approval = JSON.stringify({ ...batch.approval, claimed: { hash, needed } });
   return { columns: { approval }, data: { needed, approvals: countingSteps(found) } };
-}
-
-/** Returns the open request for these rows. Makes and submits one if there is none. Null if no policy covers deletions. */
-export async function requestDeletions(acting: Acting, { server, resource, rows, hash }: DeletionRequest) {
-  const { connection } = acting;
-  await recordPolicy(acting);
-  const requests = connection
-    .selectFrom('journal_batches')
-    .select(['batch', 'state'])
-    .where('action', '=', 'deletions');
-  const same = await requests.where('hash', '=', hash).execute();
-  let name = same.find(({ state }) => state === 'planned')?.batch;
-  if (name === undefined) {
-    name = `deletions-${resource}-${hash.slice(0, 8)}${same.length === 0 ? '' : `-${same.length + 1}`}`;
-    const nothing = { file: null, fileBytes: null, fileHash: null, undoOf: null, againReason: null, columns: [] };
-    const request = { ...nothing, batch: name, action: 'deletions', hash, rowsDigest: hash, rows, server };
-    await storeBatch(acting, { ...request, net: '0.00', problems: [], warnings: [] }, [], { ...noTotals, rows });
-  }
-  const found = async () => {
-    const batch = await batchNamed(connection, name);
-    return batch === undefined ? null : approvalIn(acting, batch, acting.actor);
-  };
-  const before = await found();
-  if (before === null) return null;
-  if (before.missing === 0 || before.state === 'waiting') return { batch: name, approval: before };
-  await submit(acting, name, { note: null, again: null });
-  const after = await found();
-  return after === null ? null : { batch: name, approval: after };
-}
-
-/** Uses the approval of the request up, before the first row is removed. Throws a UsageError if it does not hold. */
-export async function claimDeletions(acting: Acting, batch: string): Promise<void> {
-  const { connection, now } = acting;
-  const found = await batchNamed(connection, batch);
-  if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
-  const { columns, data } = await claimApproved(acting, found);
-  const done = { ...columns, ...stateColumns('done', now), appliedAt: now };
-  const step = { kind: 'claimed', data: { hash: found.hash, rows: found.rows, ...data } };
-  if (!(await changeBatch(acting, batch, done, step))) throw altered(`request ${batch}`);
 }
 
 /** Skips every row that was not sent. The batch is then done, or stopped if the outcome of a row is open. */

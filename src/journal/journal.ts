@@ -9,16 +9,7 @@ import { dayMs, timestampOf } from '../model/time.ts';
 import type { Person } from '../store/mentions.ts';
 import { ownerWords, type StoreLocks } from '../store/lock.ts';
 import { acceptJournal, approvalIn, approve, checkWrite, deny, noRules, submit } from './approval.ts';
-import {
-  addBatch,
-  adoptBatch,
-  claimBatch,
-  claimDeletions,
-  discardBatch,
-  requestDeletions,
-  setBatchState,
-  setBehind,
-} from './batches.ts';
+import { addBatch, adoptBatch, claimBatch, discardBatch, setBatchState, setBehind } from './batches.ts';
 import { timeIn } from './chain.ts';
 import { viewOf } from './claim-view.ts';
 import {
@@ -160,8 +151,6 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     /** The caller must have checked the account's password. */
     approve: inStep(approve),
     deny: inStep(deny),
-    requestDeletions: inStep(requestDeletions),
-    claimDeletions: inStep(claimDeletions),
 
     /** Throws what `beginWrite` would, before anybody is asked. */
     checkWrite: async (write: NewWrite) => checkWrite(await actingIn(db), write),

@@ -134,13 +134,6 @@ export interface Approval {
   readonly until: Timestamp | null;
 }
 
-/** Rows to remove from the mirror although its brake holds them. */
-export interface DeletionRequest extends Pick<NewBatch, 'server' | 'rows'> {
-  readonly resource: string;
-  /** Equal if the same rows of the same server would be removed. */
-  readonly hash: string;
-}
-
 export interface Batch extends NewBatch {
   /** Null if no policy was in force when it was planned. */
   readonly approval: BatchApproval | null;

@@ -155,13 +155,11 @@ export function countingSteps({ given }: Approval): number[] {
   return given.flatMap(({ step, problem }) => (problem === null ? [step] : []));
 }
 
-export const nounOf = ({ action }: Pick<Batch, 'action'>): string => (action === 'deletions' ? 'request' : 'batch');
-
 /** Returns why the batch must not go out, with what to do next. */
-export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>, found: Approval): UsageError {
+export function approvalMissing(batch: Pick<Batch, 'batch' | 'state'>, found: Approval): UsageError {
   const { batch: name } = batch;
   const { state, needed, missing, reasons, approvers, denied } = found;
-  const what = `${nounOf(batch)} ${name}`;
+  const what = `batch ${name}`;
   const next = nextCommand(batch);
   const by = approversWords(found);
   const why = reasons.length === 0 ? '' : `: ${reasons.join('; ')}`;
@@ -203,8 +201,7 @@ function submitCommand(name: string): string {
 }
 
 /** Says what sends the batch once it is approved. */
-export function nextCommand({ batch, action, state }: Pick<Batch, 'batch' | 'action' | 'state'>): string {
-  if (action === 'deletions') return '`admin-mirror sync --allow-deletions` removes the rows';
+export function nextCommand({ batch, state }: Pick<Batch, 'batch' | 'state'>): string {
   return `\`admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}\` sends it`;
 }
 
@@ -214,7 +211,7 @@ export function checkOpen(batch: Batch, found: Approval | null): asserts found i
   const { state, submitted } = found;
   if (state === 'waiting' || state === 'approved' || (state === 'not_needed' && submitted !== null)) return;
   if (state === 'denied' || state === 'expired') throw approvalMissing(batch, found);
-  throw new UsageError(`${nounOf(batch)} ${batch.batch} was not submitted for approval`, {
+  throw new UsageError(`batch ${batch.batch} was not submitted for approval`, {
     advice: `Whoever made it runs ${submitCommand(batch.batch)}.`,
   });
 }

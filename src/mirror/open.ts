@@ -1,6 +1,5 @@
 /** Opens the engines that sync and compare a mirror, for every command and every test. */
 import { existsSync, statSync } from 'node:fs';
-import { createHash } from 'node:crypto';
 import type { Client } from '../api/operations.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal } from '../journal/open.ts';
@@ -15,7 +14,6 @@ import { type Clock, systemClock } from '../model/time.ts';
 import { type ForgetPorts, openForgetStore } from './forget.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { storedProfile } from './profile.ts';
-import type { RequestPermit } from './remove.ts';
 import { runSync, type SyncRequest, type SyncResult } from './sync.ts';
 import { apiSource, type Source } from './source.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
@@ -84,41 +82,10 @@ export function openSync(surroundings: Surroundings, releases: Releases) {
       ...request,
       windowPages,
       brake,
-      requestPermit: permitsOf(surroundings, client, request.actor, releases),
       concurrency: settings.api.concurrency,
       includes: { users: users.include, packages: packages.include, emails: emails.include },
       historyKeepMs: settings.history.keepMs,
     });
-  };
-}
-
-/** Returns what asks the journal for approval, if a policy says that another person must approve removals beyond the brake. */
-function permitsOf(
-  { settings, clock }: Pick<Surroundings, 'settings' | 'clock'>,
-  { address, keyMark }: Pick<Client, 'address' | 'keyMark'>,
-  actor: Actor | undefined,
-  releases: Releases,
-): RequestPermit | undefined {
-  if (settings.bulk.approval.deletions === undefined) return undefined;
-  return async (resource, ids) => {
-    if (actor === undefined) throw new Error('a removal that needs approval has no actor');
-    const journal = await openJournal(settings, actor, clock, releases);
-    const rows = ids.map(String).sort();
-    const hash = createHash('sha256')
-      .update(JSON.stringify([address, resource, rows]))
-      .digest('hex');
-    const server = { address, keyMark, owner: null };
-    const found = await journal.requestDeletions({ server, resource, rows: rows.length, hash });
-    const isMissing = found !== null && found.approval.missing > 0;
-    const approvers = found?.approval.approvers.join(', ') ?? '';
-    return {
-      refusal: isMissing
-        ? `it waits for approval${approvers === '' ? '' : ` by ${approvers}`}: \`admin-mirror bulk approve ${found.batch}\`, then the same sync again`
-        : null,
-      use: async () => {
-        if (found !== null) await journal.claimDeletions(found.batch);
-      },
-    };
   };
 }
 

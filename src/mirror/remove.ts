@@ -18,15 +18,6 @@ import type { MirrorStore } from './store/mirror-store.ts';
 const batchSize = 20;
 const batchMs = 30_000;
 
-/** The answer to whether rows that the brake holds may go, if another person must approve that. */
-interface RemovalPermit {
-  /** Why they may not go, and what to do; null if they may. */
-  readonly refusal: string | null;
-  /** Uses the approval up, before the first row goes. Throws an OperatorError if it is no longer valid. */
-  readonly use: () => Promise<void>;
-}
-export type RequestPermit = (resource: ResourceName, ids: readonly RecordKey[]) => Promise<RemovalPermit>;
-
 /** A moment by the wall clock, which can be set, and by the monotonic clock, which stands still while the machine sleeps. */
 type Moment = readonly [wall: number, monotonic: number];
 
@@ -45,7 +36,6 @@ interface RemovalPorts {
   readonly readDays: (days: DayRange) => Promise<MirrorPage>;
   readonly allowDeletions: boolean;
   /** Not given if nobody has to approve removals beyond the brake. */
-  readonly requestPermit?: RequestPermit | undefined;
   /** How many rows may go at once, if the operator has set it (`sync.brake`). */
   readonly brake: number | undefined;
   /** How many rows the run has removed so far. */
@@ -75,7 +65,6 @@ const unproven = 'no record that is known to live was shown in the same minute, 
 export class Removal {
   readonly #ports: RemovalPorts;
   /** The approval to go beyond the brake; the first removal uses it up. */
-  #permit: RemovalPermit | null = null;
 
   constructor(ports: RemovalPorts) {
     this.#ports = ports;
@@ -113,25 +102,14 @@ export class Removal {
     throw new ContradictionError(wordsOf(alive));
   }
 
-  /** Returns those that the brake does not hold, or that were allowed or approved. Leaves the windows of the others unsettled. */
+  /** Returns those that the brake does not hold, or that were allowed. Leaves the windows of the others unsettled. */
   async #unbraked(suspects: readonly Suspect[]): Promise<readonly Suspect[]> {
-    const { store, run, resource, allowDeletions, requestPermit, brake, removed } = this.#ports;
-    this.#permit = null;
-    if (allowDeletions && requestPermit === undefined) return suspects;
+    const { store, run, resource, allowDeletions, brake, removed } = this.#ports;
+    if (allowDeletions) return suspects;
     const rows = (window?: Window) => store.liveCount(resource, window);
     const braked = brakeOn(suspects, { resource, brake, removed: removed.rows, rows });
-    let advice = '--allow-deletions removes them, in as many runs as it takes; sync.brake allows that many in each run';
-    if (allowDeletions && requestPermit !== undefined && braked.length > 0) {
-      const permit = await requestPermit(
-        resource,
-        braked.flatMap(({ held }) => held.flatMap((each) => each.ids)),
-      );
-      if (permit.refusal === null) {
-        this.#permit = permit;
-        return suspects;
-      }
-      advice = permit.refusal;
-    }
+    const advice =
+      '--allow-deletions removes them, in as many runs as it takes; sync.brake allows that many in each run';
     const left = new Set<unknown>();
     for (const { held, problem } of braked) {
       const days = held.map(({ window }) => `${window.from}..${window.to}`)[0] ?? '';
@@ -197,9 +175,6 @@ export class Removal {
   async #remove(ids: readonly RecordKey[]): Promise<void> {
     if (ids.length === 0) return;
     const { store, run, resource, removed } = this.#ports;
-    const permit = this.#permit;
-    this.#permit = null;
-    await permit?.use();
     store.deleteRecords(run, resource, ids);
     removed.rows += ids.length;
   }

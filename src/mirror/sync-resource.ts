@@ -8,7 +8,7 @@ import type { Window } from '../store/mirror-types.ts';
 import { ContradictionError, noteForeign } from './failures.ts';
 import { forgetReading, type Profile, recordProfile, storedProfile } from './profile.ts';
 import { forgetEmptyOutside, proveTotal } from './prove.ts';
-import { Removal, type RequestPermit } from './remove.ts';
+import { Removal } from './remove.ts';
 import { byLaterClock } from './server-check.ts';
 import { dayReader } from './source.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
@@ -30,7 +30,6 @@ export interface SyncOptions {
   readonly only: DayRange | null;
   readonly allowDeletions: boolean;
   /** Not given if nobody has to approve removals beyond the brake. */
-  readonly requestPermit?: RequestPermit | undefined;
   readonly requestsPerRun: number;
   /** How many rows may go at once, by resource, if the operator has set it. */
   readonly brake?: Partial<Record<ResourceName, number>>;
@@ -222,7 +221,6 @@ function removalOf(ports: ResourcePorts, profile: Profile, removed: Reading['rem
     look: (name, id) => source.look(name, id, signal),
     readDays: dayReader(source, resource, profile, signal),
     allowDeletions: options.allowDeletions,
-    requestPermit: options.requestPermit,
     brake: options.brake?.[resource],
     removed,
   });

@@ -1,5 +1,5 @@
 /**
- * When money or deletions need a second pair of eyes: the policy of the config file, applied to the totals of a batch. Amounts
+ * When changes need a second pair of eyes: the policy of the config file, applied to the totals of a batch. Amounts
  * are exact decimals. Pure.
  */
 import { Big } from 'big.js';
@@ -7,8 +7,8 @@ import { counted } from './text.ts';
 import { changeOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
 import { durationText } from './time.ts';
 
-/** What may need approval: the actions of `bulk`, and removing more rows than the mirror's brake allows. */
-export const approvalSubjects = ['balance', 'notify', 'email', 'create', 'update', 'delete', 'deletions'] as const;
+/** What may need approval: the actions of `bulk`. */
+export const approvalSubjects = ['balance', 'notify', 'email', 'create', 'update', 'delete'] as const;
 export type ApprovalSubject = (typeof approvalSubjects)[number];
 
 /** Returns whether its rows change balances, so that amounts can be thresholds. */

@@ -22,7 +22,7 @@ const none = { reason: null };
 async function world(approvers = 1) {
   let now = sandboxNow;
   const clock = { now: () => now };
-  const rules = { approval: { balance: policyOf({ approvers }), deletions: policyOf() }, caps: null };
+  const rules = { approval: { balance: policyOf({ approvers }) }, caps: null };
   const { journal, file } = await newJournal(clock, undefined, rules);
   const { people } = await newPeople(clock, file);
   for (const name of ['bert', 'carla']) {
@@ -77,7 +77,7 @@ describe('a batch', () => {
     ]);
   });
 
-  test('is submitted only if a row is planned or blocked; a request for deletions needs no rows', async () => {
+  test('is submitted only if a row is planned or blocked', async () => {
     const { journal, submit } = await world();
     await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'blocked' });
     // One is planned, one blocked.
@@ -88,10 +88,6 @@ describe('a batch', () => {
     await expect(submit()).rejects.toThrow(/waits for 1 approval/);
     await journal.move({ batch: 'one', row: 3, from: 'blocked', to: 'skipped' });
     await expect(submit()).rejects.toThrow(/batch one has no row that is still to be sent/);
-    const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
-    const request = await journal.requestDeletions({ server, resource: 'coupons', rows: 9, hash: 'abcdefghijkl' });
-    const found = await batchOf(journal, request?.batch ?? '');
-    await expect(submitBatch(journal, found, { note: null, again: none })).rejects.toThrow(/waits for 1 approval/);
   });
 
   test('is approved and denied by the account that signs in, and asks for no sign-in if it will be refused', async () => {

@@ -150,35 +150,3 @@ describe('the amount that one person sends alone in a day', () => {
     },
   );
 });
-
-describe('deletions that the brake holds', () => {
-  test('are made once another person has approved exactly these', { tags: 'full' }, async () => {
-    const world = await worldUnder('    deletions: { rows: 60 }\n', ['bert'], 120);
-    const { sandbox, bulk, command } = world;
-    const sync = async () => {
-      const { code, stdout } = await command(['sync', 'emails', '--full', '--allow-deletions', '--json', '--quiet']);
-      const { resources } = JSON.parse(stdout) as { resources: { emails: { live: number; problem: string | null } } };
-      return { code, ...resources.emails };
-    };
-    expect((await sync()).code).toBe(0);
-    for (let id = 1; id <= 70; id += 1) sandbox.control.remove('emails', id);
-    const held = await sync();
-    expect(held).toMatchObject({
-      code: 5,
-      live: 120,
-      problem: expect.stringMatching(/waits for approval by bert: `admin-mirror bulk approve deletions-emails-/),
-    });
-    const request = /deletions-emails-\w+/.exec(held.problem ?? '')?.[0] ?? '';
-    expect((await bulk(['status', request])).stdout).toMatch(/because there are 70 rows, more than 60/);
-    const apply = await bulk(['apply', request, '--approve', 'x']);
-    expect([apply.code, apply.stderr]).toEqual([2, expect.stringContaining('sync --allow-deletions')]);
-    expect((await approve(world, request)).code).toBe(0);
-    // One more than was approved, so this is another request.
-    sandbox.control.remove('emails', 71);
-    const more = await sync();
-    expect([more.code, more.live]).toEqual([5, 120]);
-    await approve(world, /deletions-emails-\w+/.exec(more.problem ?? '')?.[0] ?? '');
-    expect(await sync()).toMatchObject({ code: 0, live: 49, problem: null });
-    expect((await command(['audit', '--verify'])).code).toBe(0);
-  });
-});

@@ -369,15 +369,6 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(change(under.by({ ...bob, name: 'carl' }), 4.01)).rejects.toThrow(/sent 10.01 in all alone/);
       await expect(change(under, 0.01)).rejects.toThrow(/sent 11.01 in all alone/);
     });
-
-    test('the rows that are removed from the mirror', async () => {
-      const { journal } = await open(rulesOf({ deletions: policyOf({ alonePerDay: '100' as never }) }));
-      const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
-      const first = await journal.requestDeletions({ server, resource: 'coupons', rows: 60, hash: 'abcdefghijkl' });
-      await journal.claimDeletions(first?.batch ?? '');
-      const next = await journal.requestDeletions({ server, resource: 'emails', rows: 41, hash: 'bcdefghijklm' });
-      expect(next?.approval).toMatchObject({ missing: 1, reasons: [expect.stringMatching(/sent 101 rows alone/)] });
-    });
   });
 
   describe('the policy', () => {
@@ -465,29 +456,5 @@ export function approvalContract(open: OpenApprovals): void {
     await expect(sendRow(bert, 3)).rejects.toThrow('bert is not an active maker any more; nothing was sent');
     expect((await journal.intent('one', 3))?.state).toBe('planned');
     expect(await sendRow(journal.by(as('carla')), 3)).toBe(true);
-  });
-
-  describe('rows that the brake of the mirror holds back', () => {
-    const under = rulesOf({ deletions: policyOf({ rows: 100 }) });
-    const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
-    const request = { server, resource: 'coupons', rows: 101, hash: 'abcdefghijkl' };
-
-    test('are removed once, after another person approved the request for exactly these', async () => {
-      const { journal, people } = await open(under);
-      await addAccounts(people);
-      const first = await journal.requestDeletions(request);
-      expect(first).toMatchObject({ batch: 'deletions-coupons-abcdefgh', approval: { state: 'waiting', missing: 1 } });
-      expect((await journal.requestDeletions(request))?.batch).toBe(first?.batch);
-      const name = first?.batch ?? '';
-      await expect(journal.claimDeletions(name)).rejects.toThrow(/waits for 1 approval/);
-      await approve(journal, 'bert', name);
-      const other = await journal.requestDeletions({ ...request, rows: 102, hash: 'bcdefghijklm' });
-      expect(other?.approval.missing).toBe(1);
-      expect((await journal.requestDeletions(request))?.approval.missing).toBe(0);
-      await journal.claimDeletions(name);
-      const next = await journal.requestDeletions(request);
-      expect([next?.batch, next?.approval.missing]).toEqual(['deletions-coupons-abcdefgh-2', 1]);
-      expect((await journal.verifyChain()).problems).toEqual([]);
-    });
   });
 }

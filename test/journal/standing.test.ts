@@ -228,10 +228,6 @@ describe('the reason why it must not be sent', () => {
         'An approver looks at it and approves it with `admin-mirror bulk approve one`; then `admin-mirror bulk apply one` sends it.',
     );
     expect(words({ steps }, { ...batch, state: 'stopped' })).toMatch(/`admin-mirror bulk resume one` sends it/);
-    const deletions = { ...batch, action: 'deletions' };
-    expect(words({ steps }, deletions)).toMatch(
-      /^request one .*`admin-mirror sync --allow-deletions` removes the rows\.$/,
-    );
     const one = stepsOf(added, submitted, ['approved', as('bert')]);
     expect(words({ steps: one, needed: 2 })).toMatch(/waits for one more of 2 approvals \(carla, dora can approve\)/);
     expect(words({ steps: one, needed: 3 })).toMatch(/waits for 2 more of 3 approvals/);

@@ -37,7 +37,7 @@ describe('bulk.approval', () => {
       'alone_per_day: 2000',
       'approvers: 3',
     ];
-    const text = `${balance}${lines.map((line) => `      ${line}\n`).join('')}    delete: {}\n    deletions:\n      rows: 100\n      good_for: 24h\n`;
+    const text = `${balance}${lines.map((line) => `      ${line}\n`).join('')}    delete: {}\n`;
     const none = { rowAmount: undefined, net: undefined, gross: undefined, rows: undefined, alonePerDay: undefined };
     expect(read(text)).toEqual({
       words: [],
@@ -53,7 +53,6 @@ describe('bulk.approval', () => {
           goodForMs: 72 * hourMs,
         },
         delete: { ...none, approvers: 1, goodForMs: 72 * hourMs },
-        deletions: { ...none, rows: 100, approvers: 1, goodForMs: 24 * hourMs },
       },
     });
   });
@@ -98,6 +97,6 @@ describe('bulk.approval', () => {
     const opened = lines.slice(0, lines.indexOf('')).map((line) => line.replace('# ', ''));
     const { approval, words } = read(`bulk:\n${opened.join('\n')}\n`);
     expect(words).toEqual([]);
-    expect(Object.keys(approval ?? {})).toEqual(['balance', 'delete', 'deletions']);
+    expect(Object.keys(approval ?? {})).toEqual(['balance', 'delete']);
   });
 });

@@ -48,8 +48,7 @@ const approval = `
 ## Approval
 
 \`bulk.approval\` says what needs a second person. It stands in the config file alone. Somebody who runs commands can name another config file; \`audit\` then shows who brought the policy that changed.
-Under it stands one block for each action (${approvalSubjects.map((name) => code(name)).join(', ')}; \`deletions\` are rows that
-the brake of a sync holds back). An action without a block needs no approval. With a block, approval is needed where one
+Under it stands one block for each action (${approvalSubjects.map((name) => code(name)).join(', ')}). An action without a block needs no approval. With a block, approval is needed where one
 of its thresholds is exceeded, and always where it names none: \`delete: {}\`. A block or a threshold with nothing after its colon is refused.
 
 | in a block | meaning |
@@ -71,9 +70,6 @@ bulk:
       alone_per_day: 2000
       approvers: 1
     delete: {} # always
-    deletions:
-      rows: 100
-      approvers: 2
 \`\`\`
 
 A block in a profile takes the place of the common block for the same action. \`admin-mirror config\` shows what is in force.

@@ -5,8 +5,6 @@ import { setTimeout } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import type { Manifest } from '../../src/bulk/results.ts';
-import { openJournal } from '../../src/journal/open.ts';
-import { Releases } from '../../src/model/releases.ts';
 import { type Clock, minuteMs, systemClock } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';
 import type { Behaviour } from '../support/bent/sandbox.ts';
@@ -482,29 +480,6 @@ describe('an approver', () => {
     await ledTo(await again.post(`${mine}/submit`));
     const self = await again.post(`${mine}/approve`, { hash, password });
     expect([self.status, made(sandbox)]).toEqual([422, 1]);
-  });
-
-  test('approves a deletion from the mirror; its page then names the sync command, and nothing can be sent', async () => {
-    const world = await office({ config: 'bulk:\n  approval:\n    deletions: {}\n' });
-    const { clerk, browser, people, settings, clock } = world;
-    await browser('bea', ['approver']);
-    await people.setPassword('bea', await hashPassword(password, quickCost));
-    const bea = await browser('bea', []);
-    const releases = new Releases();
-    const journal = await openJournal(settings, operator, clock, releases);
-    const server = { address: world.sandbox.url, owner: null, keyMark: 'k' };
-    const request = await journal.requestDeletions({ server, resource: 'users', rows: 300, hash: 'abcdefgh' });
-    await releases.close();
-    const place = `/batches/${request?.batch}`;
-    const hash = request?.approval.hash ?? '';
-    expect(await read(await bea.get(place))).not.toMatch(/every row|no such row/);
-    await ledTo(await bea.post(`${place}/approve`, { hash, password }));
-    const response = await clerk.get(place);
-    expect(response.status).toBe(200);
-    expect(await read(response)).toContain('admin-mirror sync --allow-deletions');
-    for (const way of ['send', 'resume']) {
-      expect(await read(await clerk.post(`${place}/${way}`, { typed: '300' }))).toContain('sends nothing');
-    }
   });
 });
 

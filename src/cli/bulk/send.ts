@@ -1,7 +1,7 @@
 /** `bulk apply`, `run` and `resume`: asks for consent, sends a batch and reports its outcome. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { actionOfBatch } from '../../bulk/actions.ts';
+import { actionOf } from '../../bulk/actions.ts';
 import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
 import { batchOf, checkFile, checkServer, type Consent } from '../../bulk/claim.ts';
 import { consentQuestion, reportOf } from '../../bulk/report.ts';
@@ -105,7 +105,7 @@ async function openJob(context: CliContext, name: string, flags: SendFlags): Pro
   const ports = await openBulk(context);
   const batch = await batchOf(ports.journal, name);
   ports.about(batch.batch);
-  return { context, ports, batch, action: actionOfBatch(batch), flags };
+  return { context, ports, batch, action: actionOf(batch.action), flags };
 }
 
 async function apply(job: Job): Promise<void> {

@@ -126,12 +126,7 @@ const approvalStates: Readonly<Record<ApprovalState, string>> = {
 };
 
 /** Returns what to do next with a batch that was not sent. */
-export function nextWords({ batch, action, state, counts, approval }: BatchReport): string {
-  if (action === 'deletions') {
-    return approval !== null && approval.missing > 0
-      ? `No row was removed. Another person must approve it: admin-mirror bulk approve ${batch}`
-      : 'No row was removed yet. To remove them: admin-mirror sync --allow-deletions';
-  }
+export function nextWords({ batch, state, counts, approval }: BatchReport): string {
   const send = `admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}`;
   if (counts.planned + counts.blocked === 0) return 'Nothing was sent, and there is nothing to send.';
   if (approval !== null && approval.missing > 0) {

@@ -1,5 +1,5 @@
 /** What people do with a batch (submit, approve, deny, send, discard, take back), its progress, and the page of a row. */
-import { actionOfBatch } from '../../bulk/actions.ts';
+import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';
 import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
@@ -25,7 +25,6 @@ import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/
 import { reviewRow } from '../../bulk/review.ts';
 import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
-import { nextCommand } from '../../journal/standing.ts';
 import { UsageError } from '../../model/errors.ts';
 
 /** The next step of the batch, as a form if the caller may take it. */
@@ -47,15 +46,12 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
       ${isDenied && isMaker ? html`<p>The reason is below. Correct the sheet and upload it as a new batch, or submit this one again.</p>` : null}
       ${isMaker ? submitTag(at) : null}`;
   }
-  if (state === 'planned' && batch.action === 'deletions') {
-    return html`<p class="note">${prose(`${nextCommand(batch)}.`)}</p>`;
-  }
   if (!isMaker) return html``;
   if (state === 'planned') {
     if (left === 0) {
       return html`<p class="note">None of its rows can be sent. Correct the sheet and upload it as a new batch.</p>`;
     }
-    const { doing, typed } = await consentQuestion(ports.journal, batch, actionOfBatch(batch), batch.server.address);
+    const { doing, typed } = await consentQuestion(ports.journal, batch, actionOf(batch.action), batch.server.address);
     return html`<h2>Send it</h2>
       ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can instead correct the sheet and plan it again.</p>`}
       <form method="post" action="${at('send')}">
@@ -88,12 +84,12 @@ function submitTag(at: (what: string) => string): Html {
   return postForm(at('submit'), html`${note} ${againTag()} <button>Submit for approval</button>`);
 }
 
-function decisionTag(visit: Visit, ports: ConsolePorts, { batch, action }: Batch, hash: string): Html {
+function decisionTag(visit: Visit, ports: ConsolePorts, { batch }: Batch, hash: string): Html {
   const at = (what: string): string => visit.link(`/batches/${batch}/${what}`);
   const proof = proofTag(visit, ports, `/batches/${batch}`);
   return html`<form method="post" action="${at('approve')}">
       <input type="hidden" name="hash" value="${hash}" />
-      ${action === 'deletions' ? null : html`<p>First look at every row below.</p>`}
+      <p>First look at every row below.</p>
       <p>${proof}</p>
       <button>Approve</button>
     </form>
@@ -123,10 +119,10 @@ export function approvalTag({ approval, state: of }: BatchReport): Html {
 }
 
 /** The form that discards a plan, or the rest of a stopped batch. */
-export function discardTag({ link, may, form }: Visit, { batch, action, state, counts }: BatchReport): Html {
+export function discardTag({ link, may, form }: Visit, { batch, state, counts }: BatchReport): Html {
   const left = counts.planned + counts.blocked;
   const isPossible = state === 'planned' || (state === 'stopped' && left > 0);
-  if (!may('maker') || !isPossible || action === 'deletions') return html``;
+  if (!may('maker') || !isPossible) return html``;
   const what = state === 'planned' ? 'this plan' : 'what is left';
   return html`<details>
     <summary>Discard ${what}</summary>
@@ -220,13 +216,15 @@ function againIn({ form }: Visit): { readonly reason: string | null } {
 export function sendPlanned(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
   return afterwards(visit, ports, (batch) =>
-    ports.sendings.send(batch, actionOfBatch(batch), visit.form.get('typed') ?? '', againIn(visit), actor),
+    ports.sendings.send(batch, actionOf(batch.action), visit.form.get('typed') ?? '', againIn(visit), actor),
   );
 }
 
 export function goOn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
-  return afterwards(visit, ports, (batch) => ports.sendings.resume(batch, actionOfBatch(batch), againIn(visit), actor));
+  return afterwards(visit, ports, (batch) =>
+    ports.sendings.resume(batch, actionOf(batch.action), againIn(visit), actor),
+  );
 }
 
 export function stopSending(visit: Visit, ports: ConsolePorts): Promise<Reply> {

@@ -171,10 +171,8 @@ async function firstOf<T>(all: AsyncIterable<T>, count: number): Promise<T[]> {
 async function rowsTag(
   visit: Visit,
   { journal }: ConsolePorts,
-  { batch, action, counts, rows, types }: BatchReport,
+  { batch, counts, rows, types }: BatchReport,
 ): Promise<Html> {
-  // The rows of deletions are in the mirror, not in the journal.
-  if (action === 'deletions') return html``;
   const { link, query } = visit;
   const show = countNames.find((name) => name === query.get('show'));
   const after = Number(query.get('after') ?? -1);
@@ -258,7 +256,7 @@ function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchRe
 }
 
 /** Actions that no batch can take back. */
-const irreversible: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete', 'deletions']);
+const irreversible: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete']);
 
 /**
  * A file of the batch as of now: its wrong rows or all rows to check, as a sheet; one of the result files; their manifest; or the

@@ -105,6 +105,10 @@ export interface WriteRequest {
   readonly body: string;
 }
 
+export function requestOf({ operation, body }: Pick<Action, 'operation' | 'body'>, target: Target): WriteRequest {
+  return { operation, user: target.user ?? undefined, body: JSON.stringify(body(target)) };
+}
+
 export interface Target<P extends Parameters = Parameters> {
   /** Null if the row makes a new user. */
   readonly user: number | null;
@@ -150,8 +154,8 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   shown(seen: S): string | null;
   /** Why the row must not be sent after this look at the user; null if it may. */
   failedPrecondition(target: Target<P>, seen: S, plannedBefore: string | null): string | null;
-  /** The request, with the token in it if the action has a place for one. */
-  request(target: Target<P>): WriteRequest;
+  /** What is sent, with the token in it if the action has a place for one. */
+  body(target: Target<P>): object;
   /** Judges from the looks before and after whether the write was made. `response` is null if the process died. Pure. */
   judge(target: Target<P>, before: S, now: S, response: AnswerKind | null): Judgement;
   /** Why a lost response will need a person on this server; null if a look can settle it. */

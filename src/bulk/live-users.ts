@@ -159,10 +159,17 @@ export async function* everyUser(options: LiveOptions, pages: number): AsyncGene
   const reach = new Reach();
   for (let first = 1; first <= pages; first += concurrency) {
     const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
-    const read = await Promise.all(numbers.map((number) => pageOfUsers(options, reach, number)));
+    const read = await Promise.all(
+      numbers.map(async (number) => {
+        const { records, unreadable } = await pageOfUsers(options, reach, number);
+        // Only these fields wait for the other pages: whole records of so many users would take a lot of memory.
+        const users = records.flatMap((record) => knownUser(record, userFields) ?? []);
+        return { users, isEmpty: records.length === 0 && unreadable === undefined };
+      }),
+    );
     // The server's total may count users that no page shows.
-    if (read.every(({ records, unreadable }) => records.length === 0 && unreadable === undefined)) return;
-    for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);
+    if (read.every(({ isEmpty }) => isEmpty)) return;
+    for (const { users } of read) yield users;
   }
 }
 

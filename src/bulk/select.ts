@@ -35,7 +35,6 @@ export async function selectSheet(store: ReadingStore, sql: string, action: Acti
     columns,
     // Numbered as in the file: JSON lines have no header.
     rows: rows.map((cells, at) => ({ row: at + (options.format === 'jsonl' ? 1 : 2), cells: cells.map(cellOf) })),
-    blankRows: 0,
     notes: [],
     problems: [],
   };

@@ -17,7 +17,7 @@ import { unsentState } from '../journal/claim-view.ts';
 import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
-import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
+import { type Action, type Judgement, type Observation, requestOf, type WriteRequest } from './action.ts';
 import { earlierClock } from './claim.ts';
 import { appliedBy, checkStep, differenceOf, laterVerdictOf, stateAfterResponse } from './intent.ts';
 import { journalBehind, rememberJournal } from './journal-memory.ts';
@@ -52,7 +52,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   }
   const early = await beforeSending(sending, planned, seen);
   if (early !== undefined) return early;
-  const request = action.request(target);
+  const request = requestOf(action, target);
   const sentAt = sending.clock.now();
   const refused = await recordSending(sending, planned, seen, request, sentAt);
   if (refused !== undefined) return refused;

@@ -398,10 +398,7 @@ describe('the same change with the mark of another journal', () => {
 
 describe('the response to a row', () => {
   const response = (status: number) => ({ response: { status, body: {}, raw: `HTTP ${status}` } });
-  const deleting = {
-    ...balance,
-    request: () => ({ operation: 'users.delete', user: 7, body: '{}' }),
-  } as unknown as Action;
+  const deleting = { ...balance, operation: 'users.delete', body: () => ({}) } as unknown as Action;
 
   test.each([
     ['a lost one', new WriteOutcomeUnknown('lost'), balance, 'lost', null],

@@ -31,7 +31,6 @@ export function sheetWith(rows: readonly Cells[]): Sheet {
         return { text, raw: text, kind: text === '' ? ('empty' as const) : ('text' as const) };
       }),
     })),
-    blankRows: 0,
     notes: [],
     problems: [],
   };

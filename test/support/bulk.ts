@@ -37,7 +37,6 @@ export function sheetOf(
         return { text, raw: text, kind: text === '' ? ('empty' as const) : ('text' as const) };
       }),
     })),
-    blankRows: 0,
     notes: [],
     problems: [],
   };

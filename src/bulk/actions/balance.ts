@@ -56,10 +56,10 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
     }
     return null;
   },
-  request: ({ user, parameters: { type, amount, description }, token }) => ({
-    operation: 'users.update-balance',
-    user: user ?? undefined,
-    body: JSON.stringify({ type, amount: exactNumber(amount), description: withToken(description, token) }),
+  body: ({ parameters: { type, amount, description }, token }) => ({
+    type,
+    amount: exactNumber(amount),
+    description: withToken(description, token),
   }),
   judge: judgeBalance,
   unsettled: (seen) =>

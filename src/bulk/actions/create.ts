@@ -60,11 +60,7 @@ export const create: Action<CreateParameters, CreateObservation> = {
   shown: () => null,
   failedPrecondition: (_, { taken }) =>
     taken.length === 0 ? null : `the email or the user name is taken by user ${taken.join(' and ')}`,
-  request: ({ parameters }) => ({
-    operation: 'users.create',
-    user: undefined,
-    body: JSON.stringify(bodyOf(parameters)),
-  }),
+  body: ({ parameters }) => bodyOf(parameters),
   judge,
   unsettled: (seen) =>
     seen.reported

@@ -60,11 +60,7 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   },
   shown: (seen) => (seen.found ? describeUser(seen) : 'deleted'),
   failedPrecondition: (_, seen) => (seen.found ? null : userGone),
-  request: ({ user, parameters: { force } }) => ({
-    operation: 'users.delete',
-    user: user ?? undefined,
-    body: JSON.stringify(force ? { force } : {}),
-  }),
+  body: ({ parameters: { force } }) => (force ? { force } : {}),
   judge: (_, __, now) => {
     if (now.nobody) {
       return { kind: 'unclear', after: null, note: 'neither the user nor anybody else is found: 404' };

@@ -36,7 +36,7 @@ function messageAction<P extends Parameters>(
   kind: 'email' | 'notification',
   own: Pick<
     Action<P, ListObservation>,
-    'name' | 'summary' | 'operation' | 'columns' | 'examples' | 'readRow' | 'identity' | 'look' | 'request'
+    'name' | 'summary' | 'operation' | 'columns' | 'examples' | 'readRow' | 'identity' | 'look' | 'body'
   >,
 ): Action<P, ListObservation> {
   return {
@@ -85,10 +85,9 @@ export const email = messageAction<EmailParameters>('email', {
   identity: ({ subject, content }) => JSON.stringify([subject, content]),
 
   look: lookAtEmails,
-  request: ({ user, parameters: { subject, content }, token }) => ({
-    operation: 'users.send-email',
-    user: user ?? undefined,
-    body: JSON.stringify({ subject, content: `${content}\n<!-- ${token} -->` }),
+  body: ({ parameters: { subject, content }, token }) => ({
+    subject,
+    content: `${content}\n<!-- ${token} -->`,
   }),
 });
 
@@ -174,11 +173,7 @@ export const notify = messageAction<NotifyParameters>('notification', {
   identity: ({ type, icon, message, url }) => JSON.stringify([type, icon, message, url]),
 
   look: lookAtNotifications,
-  request: ({ user, parameters: { type, icon, message, url } }) => ({
-    operation: 'users.send-notification',
-    user: user ?? undefined,
-    body: JSON.stringify({ type, icon, message, ...(url === null ? {} : { url }) }),
-  }),
+  body: ({ parameters: { type, icon, message, url } }) => ({ type, icon, message, ...(url === null ? {} : { url }) }),
 });
 
 function readNotification(row: RowReader): NotifyParameters {

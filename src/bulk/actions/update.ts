@@ -61,11 +61,7 @@ export const update: Action<UpdateParameters, UpdateObservation> = {
     if (wanted === null || differenceOfForm(wanted, seen.values) !== undefined) return null;
     return `the user has ${JSON.stringify(seen.values)}, and had ${JSON.stringify(wanted)} in the plan`;
   },
-  request: ({ user, parameters }) => ({
-    operation: 'users.update',
-    user: user ?? undefined,
-    body: JSON.stringify(changesOf(parameters)),
-  }),
+  body: ({ parameters }) => changesOf(parameters),
   judge,
   inverse: ({ parameters }, { before, after }) => {
     if (before === null || after === null) return 'what the fields were before is not known';

@@ -2,7 +2,7 @@
 import { type Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { columnLetters } from '../../model/spreadsheet.ts';
-import { counted, trimmed, trimmedRange } from '../../model/text.ts';
+import { trimmed } from '../../model/text.ts';
 import { type Budget, limits, refusal } from './limits.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
 
@@ -15,33 +15,19 @@ export class SheetRows {
   /** The rows so far. */
   readonly rows: SheetRow[] = [];
   readonly #problems: SheetProblem[] = [];
-  #blank = 0;
-  #blankAtEnd = 0;
-  #unseen = 0;
-  #firstUnseen = '';
 
   constructor(columns: readonly string[], budget: Budget) {
     this.#columns = columns;
     this.#budget = budget;
   }
 
-  /** Adds blank rows, which count once another row follows. */
-  addBlank(rows: number): void {
-    this.#blankAtEnd += rows;
-  }
-
   addProblem(row: number, column: string | null, problem: string): void {
     this.#problems.push({ row, column, problem });
   }
 
-  /** Adds a row, which may be blank, or have fewer or more cells than there are columns. */
+  /** Adds a row, which may have fewer or more cells than there are columns. A blank one is left out. */
   add(row: number, cells: readonly SheetCell[]): void {
-    if (cells.every(({ kind }) => kind === 'empty')) {
-      this.addBlank(1);
-      return;
-    }
-    this.#blank += this.#blankAtEnd;
-    this.#blankAtEnd = 0;
+    if (cells.every(({ kind }) => kind === 'empty')) return;
     const width = this.#columns.length;
     this.#budget.spendRow(row, Math.max(width, cells.length));
     for (const [at, cell] of cells.entries()) {
@@ -49,29 +35,12 @@ export class SheetRows {
       if (at >= width && cell.kind !== 'empty') {
         this.addProblem(row, null, `column ${columnLetters(at)} holds ${shown(cell.raw)} but has no header`);
       } else if (cell.kind === 'error') this.addProblem(row, this.#columns[at] || null, errorReason(cell));
-      if (hadUnseen(cell)) this.#noteUnseen(row, at);
     }
     this.rows.push({ row, cells: Array.from({ length: width }, (_, at) => cells[at] ?? emptyCell) });
   }
 
-  #noteUnseen(row: number, at: number): void {
-    this.#unseen += 1;
-    if (this.#unseen === 1) this.#firstUnseen = `row ${row}, column ${shown(this.#columns[at] || columnLetters(at))}`;
-  }
-
-  /** Returns the sheet, with notes on trimmed cells and blank rows added. */
   finish(source: Pick<Sheet, 'delimiter' | 'sheet' | 'notes'>): SheetContent {
-    const notes = [...source.notes];
-    if (this.#unseen > 0) {
-      const cells = counted(this.#unseen, 'cell');
-      notes.push(
-        `unseen characters (no-break or zero-width) were trimmed from ${cells}, first in ${this.#firstUnseen}`,
-      );
-    }
-    if (this.#blank > 0) notes.push(`${counted(this.#blank, 'blank row')} between others`);
-    const { delimiter, sheet } = source;
-    const columns = this.#columns;
-    return { delimiter, sheet, columns, rows: this.rows, blankRows: this.#blank, notes, problems: this.#problems };
+    return { ...source, columns: this.#columns, rows: this.rows, problems: this.#problems };
   }
 }
 
@@ -134,13 +103,6 @@ const errorValue =
   /^(?:#(?:N\/A|DIV\/0!|REF!|VALUE!|NAME\?|NUM!|NULL!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|GETTING_DATA)|Err:\d{3})$/;
 
 export const emptyCell: SheetCell = { text: '', raw: '', kind: 'empty' };
-
-/** Whether characters other than plain spaces were trimmed: nobody sees these in a spreadsheet program. */
-function hadUnseen({ text, raw, kind }: SheetCell): boolean {
-  if (text === '' || raw.length === text.length || (kind !== 'text' && kind !== 'error')) return false;
-  const [from, to] = trimmedRange(raw);
-  return /[^ \t\r\n]/.test(raw.slice(0, from) + raw.slice(to));
-}
 
 /** The cell of a text. An error that a spreadsheet program wrote as text is still an error. */
 export function textCell(raw: string): SheetCell {

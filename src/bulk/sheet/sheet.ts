@@ -49,9 +49,7 @@ export interface Sheet {
   readonly columns: readonly string[];
   /** Without blank rows. */
   readonly rows: readonly SheetRow[];
-  /** Number of blank rows between others. Blank rows at the end do not count. */
-  readonly blankRows: number;
-  /** What the user should know: sheets skipped, cells trimmed, blank rows. */
+  /** What the user should know, such as sheets that were skipped. */
   readonly notes: readonly string[];
   /** Problems of cells: errors, formulas without a value, text outside the columns. */
   readonly problems: readonly SheetProblem[];

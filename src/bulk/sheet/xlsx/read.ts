@@ -37,13 +37,10 @@ export async function readXlsx(
     styles: styles === undefined ? [] : await readStyles(archive, styles),
     uncalculated,
   };
-  let [rows, last] = [undefined as SheetRows | undefined, 1];
+  let rows: SheetRows | undefined;
   const { hidden, merged } = await readWorksheet(archive, sheet, source, (row, cells) => {
-    if (rows !== undefined) {
-      rows.addBlank(row - last - 1);
-      last = row;
-      rows.add(row, cells);
-    } else if (row === 1) {
+    if (rows !== undefined) rows.add(row, cells);
+    else if (row === 1) {
       rows = new SheetRows(headersOf(cells), new Budget(file));
     } else {
       const reason = `its first row is empty; the first with cells is row ${row}`;

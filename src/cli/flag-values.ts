@@ -7,19 +7,8 @@ import { momentForms, parseMoment, parseDuration, systemClock, type Timestamp } 
 /** Parses a flag's text as milliseconds; 0s is allowed. */
 export function toWait(text: string): number {
   const ms = parseDuration(text);
-  if (ms === undefined) throw notADuration();
-  return ms;
-}
-
-/** Parses a flag's text as milliseconds above 0. */
-export function toDuration(text: string): number {
-  const ms = toWait(text);
-  if (ms === 0) throw notADuration();
-  return ms;
-}
-
-function notADuration(): InvalidArgumentError {
-  return new InvalidArgumentError('It must be a duration such as 500ms, 30s or 10m.');
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError('It must be a duration such as 500ms, 30s or 10m.');
 }
 
 /** Returns a parser of a flag's text to ms since 1970. @param dayEnd a day means its last millisecond instead of its first */

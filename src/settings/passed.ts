@@ -8,14 +8,6 @@ export interface PassedSettings {
   readonly plain: unknown;
 }
 
-export function passedSettings(settings: Settings): PassedSettings {
-  return { plain: mapped(settings, markOf) };
-}
-
-export function receivedSettings({ plain }: PassedSettings): Settings {
-  return mapped(plain, reviving) as Settings;
-}
-
 function markOf(value: object): object | undefined {
   if (value instanceof SecretAddress) return { $address: value.reveal() };
   return value instanceof Secret ? { $secret: value.reveal() } : undefined;

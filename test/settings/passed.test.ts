@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { passedSettings, receivedSettings } from '../../src/settings/passed.ts';
+import { passedToChild, receivedByChild } from '../../src/settings/passed.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -11,8 +11,10 @@ test('settings passed to another process as a message are unchanged, secrets inc
     ADMIN_MIRROR_SERVE_BEHIND_PROXY: 'https://console.example.com/mirror',
     ADMIN_MIRROR_BULK_MAX_ROW: '12.50',
   };
-  const settings = settingsFrom(readSettings({ flags: [], environment, folder: temporaryFolder() }));
-  const received = receivedSettings(structuredClone(passedSettings(settings)));
+  const reading = readSettings({ flags: [], environment, folder: temporaryFolder() });
+  const settings = settingsFrom(reading);
+  const passed = structuredClone(passedToChild({ reading, servers: [] }));
+  const received = settingsFrom(receivedByChild(passed).reading);
   expect(received).toEqual(settings);
   expect(received.api.key?.reveal()).toBe('secret-key');
   expect(received.network.proxy?.reveal()).toBe(settings.network.proxy?.reveal());

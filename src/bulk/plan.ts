@@ -133,31 +133,24 @@ function notPlanned(problem: string): UsageError {
   return new UsageError(`${problem}; nothing was planned`, { advice: capAdvice });
 }
 
-/** The rows, of which those that must not be planned as they are have a problem. */
-function plannableRows(read: ReadRows, again: Again): readonly ReadRow[] {
-  if (read.problems.length > 0) return spoilt(read);
-  return again.reason === null ? notSentAlready(read) : read.rows;
-}
-
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
 
-/** Refuses the rows that a result file marks as sent. */
-function notSentAlready({ columns, rows }: ReadRows): readonly ReadRow[] {
+/** The rows, of which those that must not be planned as they are have a problem. */
+function plannableRows({ columns, rows, problems }: ReadRows, again: Again): readonly ReadRow[] {
+  const [first] = problems;
+  if (first !== undefined) {
+    // None of them can be relied on.
+    const problem = `the file was not read: ${first.problem}`;
+    return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
+  }
   const at = columns.findIndex((name) => name.toLowerCase() === '_state');
-  if (at === -1) return rows;
+  if (at === -1 || again.reason !== null) return rows;
   return rows.map((row) => {
     const state = row.cells[at]?.trim().toLowerCase() ?? '';
     if (!sentStates.has(state)) return row;
     const problem = `the file says that this row is ${state}: it was sent. Take it out, or send it again with \`--again --reason "…"\``;
     return { ...row, problems: [...row.problems, { row: row.row, column: '_state', problem }] };
   });
-}
-
-/** If something is wrong with the file as a whole, none of its rows can be relied on. */
-function spoilt({ rows, problems }: ReadRows): readonly ReadRow[] {
-  const [first] = problems;
-  const problem = `the file was not read: ${first?.problem ?? ''}`;
-  return rows.map((row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
 }
 
 /** Each invalid row is named; one that a problem of the file names is not named again. */

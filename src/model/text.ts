@@ -50,18 +50,13 @@ export function forTerminal(text: string): string {
 // Spaces of all kinds, and characters without width: zero-width spaces and joiners, direction marks, the soft hyphen.
 const blank = /[\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/;
 
-/** Returns where the text begins and ends without what nobody sees at its ends: spaces, and characters without width. */
-export function trimmedRange(text: string): readonly [from: number, to: number] {
+/** The text without spaces and characters without width at its ends. */
+export function trimmed(text: string): string {
   let [from, to] = [0, text.length];
   // By hand: an expression that ends with `+$` begins again at each of the spaces inside a text.
   while (from < to && blank.test(text.charAt(from))) from += 1;
   while (to > from && blank.test(text.charAt(to - 1))) to -= 1;
-  return [from, to];
-}
-
-/** The text without spaces and characters without width at its ends. */
-export function trimmed(text: string): string {
-  return text.slice(...trimmedRange(text));
+  return text.slice(from, to);
 }
 
 export function withoutEndSlashes(text: string): string {

@@ -50,7 +50,7 @@ function keepSyncing(mirror: string, { url, control, environment }: BenchSandbox
 /** Measures `pairs` pairs, the copy and ours in turn, while the mirror is written. */
 export async function benchSnapshot(folder: string, users: number, pairs: number): Promise<Row[]> {
   const mirror = join(folder, 'snapshot-source.db');
-  const [plain, ours, masked] = ['plain.db', 'ours.db', 'masked.db'].map((name) => join(folder, name));
+  const [plain, ours] = [join(folder, 'plain.db'), join(folder, 'ours.db')];
   const sandbox = await startBenchSandbox(users);
   try {
     await measureCli(['sync', 'users', '--quiet', '--db', mirror], sandbox.environment);
@@ -61,19 +61,18 @@ export async function benchSnapshot(folder: string, users: number, pairs: number
     try {
       for (let pair = 0; pair < pairs; pair += 1) {
         // Each to a new file, and synced to the disk.
-        rmSync(plain ?? '', { force: true });
-        copies.push(await measure('sh', ['-c', 'cp "$0" "$1" && sync "$1"', mirror, plain ?? '']));
-        rmSync(ours ?? '', { force: true });
-        snapshots.push(await measureCli(['snapshot', ours ?? '', '--quiet', '--db', mirror]));
+        rmSync(plain, { force: true });
+        copies.push(await measure('sh', ['-c', 'cp "$0" "$1" && sync "$1"', mirror, plain]));
+        rmSync(ours, { force: true });
+        snapshots.push(await measureCli(['snapshot', ours, '--quiet', '--db', mirror]));
       }
     } finally {
       syncing.stop();
     }
-    const checked = new SqliteDatabase(ours ?? '', { readonly: true });
+    const checked = new SqliteDatabase(ours, { readonly: true });
     const sound = checked.pragma('integrity_check', { simple: true });
     checked.close();
     if (sound !== 'ok') throw new Error(`the snapshot is not sound: ${String(sound)}`);
-    const anonymous = await measureCli(['snapshot', masked ?? '', '--anonymise', '--quiet', '--db', mirror]);
     const seconds = (tries: readonly Measured[]) => `${median(tries.map((each) => each.seconds)).toFixed(1)} s`;
     const ratio = median(snapshots.map((each, index) => each.seconds / (copies[index]?.seconds ?? 0)));
     const size = `${(statSync(mirror).size / gigabyte).toFixed(1)} GB`;
@@ -86,18 +85,10 @@ export async function benchSnapshot(folder: string, users: number, pairs: number
         goal: 'at most 1.5 ×',
         met: ratio <= 1.5,
       },
-      {
-        what: `snapshot --anonymise of ${size}`,
-        floor: '',
-        ours: `${anonymous.seconds.toFixed(1)} s, ${anonymous.peakMb.toFixed(0)} MB`,
-        ratio: '',
-        goal: 'at most 400 MB',
-        met: anonymous.peakMb <= 400,
-      },
     ];
   } finally {
     sandbox.close();
-    for (const file of [mirror, plain, ours, masked]) {
+    for (const file of [mirror, plain, ours]) {
       for (const end of ['', '-wal', '-shm']) rmSync(`${file}${end}`, { force: true });
     }
   }

@@ -1,6 +1,6 @@
 /** Copies of the mirror and the journal, for backups; and snapshots, which appear whole or not at all. */
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import { closeSync, openSync, readSync, rmSync, statSync, chmodSync, existsSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readSync, rmSync, statSync, chmodSync, existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { journalKind } from '../journal/schema.ts';
@@ -16,7 +16,6 @@ import { build, Runner } from '../store/kysely-sqlite.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { moduleBeside } from '../model/program.ts';
 
@@ -221,9 +220,6 @@ export interface CopyRun {
 /** What a check covers: `opened`, that it opens and has the right length; `rows`, every page and row; `whole`, the indices as well. */
 type Thoroughness = 'opened' | 'rows' | 'whole';
 
-/** How much to copy before signals are handled. */
-const chunkBytes = 8 * 1024 * 1024;
-
 /** A log's header has salts that change when SQLite restarts the log (https://www.sqlite.org/fileformat.html#the_write_ahead_log). */
 const logHeaderBytes = 32;
 
@@ -235,43 +231,18 @@ const logHeaderBytes = 32;
 async function copyBytes(source: string, target: string, { signal, progress }: CopyRun): Promise<void> {
   const [sourceLog, targetLog] = [logOf(source), logOf(target)];
   const bytes = sizeOf(source) + sizeOf(sourceLog);
-  progress(0);
-  await copyInProcess(source, target, signal, () => progress(Math.min(1, sizeOf(target) / bytes)));
-  let copied = sizeOf(target);
-  const addBytes = (count: number) => {
-    signal.throwIfAborted();
-    copied += count;
-    progress(Math.min(1, copied / bytes));
-  };
-  addBytes(0);
-  for (;;) {
-    if (!existsSync(sourceLog)) return;
-    const log = openSync(sourceLog, 'r');
-    try {
-      const header = logHeader(log);
-      rmSync(targetLog, { force: true });
-      await copyInto(log, targetLog, addBytes);
-      if (header.equals(logHeader(log))) return;
-    } finally {
-      closeSync(log);
-    }
-  }
-}
-
-async function copyInto(from: number, target: string, addBytes: (count: number) => void): Promise<void> {
-  const to = openSync(target, 'wx', ownerAlone);
+  const onProgress = () => progress(Math.min(1, (sizeOf(target) + sizeOf(targetLog)) / bytes));
+  await copyInProcess(source, target, signal, onProgress);
+  if (!existsSync(sourceLog)) return;
+  const log = openSync(sourceLog, 'r');
   try {
-    const chunk = Buffer.allocUnsafeSlow(chunkBytes);
-    for (let at = 0; ;) {
-      const bytes = readSync(from, chunk, 0, chunkBytes, at);
-      if (bytes === 0) return;
-      for (let done = 0; done < bytes;) done += writeSync(to, chunk, done, bytes - done, at + done);
-      at += bytes;
-      addBytes(bytes);
-      await setImmediate();
+    for (let header: Buffer | undefined; header?.equals(logHeader(log)) !== true;) {
+      header = logHeader(log);
+      rmSync(targetLog, { force: true });
+      await copyInProcess(sourceLog, targetLog, signal, onProgress);
     }
   } finally {
-    closeSync(to);
+    closeSync(log);
   }
 }
 
@@ -307,6 +278,7 @@ async function copyInProcess(
     if (failure !== '') throw Object.assign(new Error(), JSON.parse(failure));
     if (code !== 0) throw new Error(`the process that copied the file ended with ${String(code)}`);
     chmodSync(target, ownerAlone);
+    onProgress();
   } catch (error) {
     signal.throwIfAborted();
     throw error;

@@ -6,7 +6,7 @@ import { servedColumns } from '../store/schema.ts';
 import { extrasOf } from './changes.ts';
 
 /** What a field's value must look like to be kept; any text is a `label`. */
-export type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
+type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
 
 interface Form {
   /** Allowed characters, as in a regular expression. */
@@ -73,7 +73,7 @@ const shapeByField = new Map(
 );
 
 /** Returns the shape of a field that is about nobody; undefined for a personal field. */
-export function shapeOf(relation: string, field: string): Shape | undefined {
+function shapeOf(relation: string, field: string): Shape | undefined {
   const table = relation.replace(/_flat$/, '');
   if (catalogueTables.has(table) && labelFields.has(field)) return 'label';
   if (table.startsWith('mirror_')) return ownColumns.has(field) ? 'label' : undefined;

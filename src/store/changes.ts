@@ -6,7 +6,7 @@ import type { ChangeSpan, HistoryReach, NumberedChange, RecordChange, Row } from
 import { historyTableOf, quoteName, quoteText, recordedColumns, servedColumns, typeOfColumn } from './schema.ts';
 
 /** SQL for a column's value in a version (a row called `version`), exactly as the row held it, with the column's declared type. */
-export function versionCell(resource: Resource, column: string): string {
+function versionCell(resource: Resource, column: string): string {
   if (column === 'id') return 'version.id';
   return `CAST(version.record ->> '$.${quoteName(column)}' AS ${typeOfColumn(resource, column)})`;
 }

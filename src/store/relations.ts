@@ -102,7 +102,7 @@ export function relationsRead(runner: Runner): RelationTable[] {
 }
 
 /** Returns the resource's relations that are currently requested, by name. Rows of the others may be old. */
-export function relationsIncluded(runner: Runner, resource: ResourceName): RelationTable[] {
+function relationsIncluded(runner: Runner, resource: ResourceName): RelationTable[] {
   const query = build
     .selectFrom('mirror_relations')
     .select('relation')

@@ -66,7 +66,6 @@ test('a copy has one consistent state even if the log restarts during it', { tag
   writer.pragma('wal_autocheckpoint = 0');
   const note = writer.prepare("UPDATE mirror_capabilities SET value = ? WHERE resource = 'moves'");
   note.run('early');
-  // More than one chunk of the copy, so that the log is read in several.
   writer.exec(
     'CREATE TABLE filling (bytes BLOB); INSERT INTO filling VALUES (randomblob(20000000)); DROP TABLE filling',
   );

@@ -1,7 +1,7 @@
 /** Sheets that people hand in: kept in a private folder beside the journal until they are planned, or until somebody answers a question. */
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -73,7 +73,7 @@ export class Uploads {
     const folder = join(this.#folder, id);
     const { signal } = this.#surroundings;
     try {
-      await mkdir(folder, { mode: 0o700 });
+      makeFolder(folder);
       const file = createWriteStream(join(folder, name), { flags: 'wx', mode: 0o600 });
       await pipeline(Readable.from(bytes), file, { signal });
     } catch (error) {

@@ -7,88 +7,35 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { errorOf, type Failure, failureOf, InterruptedError } from '../model/errors.ts';
-import type { Log } from '../model/log.ts';
+import { errorOf, type Failure, failureOf, IncompleteError, InterruptedError, UsageError } from '../model/errors.ts';
 import { moduleBeside } from '../model/program.ts';
+import { durationText } from '../model/time.ts';
+import type { ReadingJob, ReadingTask } from './reading-child.ts';
 
 /** Messages of the process, beside the bytes of its result. */
 export type JobNews =
   | { readonly kind: 'rows'; readonly rows: number }
   | { readonly kind: 'warning'; readonly text: string }
-  | {
-      readonly kind: 'log';
-      readonly level: keyof Log;
-      readonly fields: Readonly<Record<string, unknown>>;
-      readonly message: string;
-    }
   /** The last message; failure is null if the result is whole. */
   | { readonly kind: 'end'; readonly failure: Failure | null };
 
-/** The longest delay that setTimeout takes. */
-const longestMs = 2 ** 31 - 1;
-
-/** Counts only the time spent in `during`, and calls `end` once it is used up. */
-export class TimeLimit {
-  #leftMs: number;
-  readonly #end: () => void;
-  #isUp = false;
-
-  constructor(ms: number, end: () => void) {
-    this.#leftMs = ms;
-    this.#end = end;
-  }
-
-  get isUp(): boolean {
-    return this.#isUp;
-  }
-
-  async during<T>(wait: () => Promise<T>): Promise<T> {
-    const began = performance.now();
-    const timer = setTimeout(
-      () => {
-        this.#isUp = true;
-        this.#end();
-      },
-      Math.min(this.#leftMs, longestMs),
-    );
-    try {
-      return await wait();
-    } finally {
-      clearTimeout(timer);
-      this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - began));
-    }
-  }
-}
-
 export interface JobRun {
   readonly signal: AbortSignal;
-  /** Without it, what the process logs is dropped. */
-  readonly log?: Log;
   /** The limit for reading, in ms. Time in which the caller does not take the rows does not count. */
   readonly timeoutMs?: number | undefined;
   readonly onRows?: (rows: number) => void;
   readonly onWarning?: (warning: string) => void;
 }
 
-/** The errors for a process that took too long, and for one that ended before its result was whole: by a signal, or with an exit code. */
-export interface JobErrors {
-  readonly late: (ms: number) => Error;
-  readonly lost: (how: string) => Error;
-}
-
-/** A process of ours that runs one job and returns its result as bytes. */
-export class JobProcess<Task extends object> {
-  readonly #errors: JobErrors;
+/** A process of ours that reads the mirror for one job and returns its result as bytes. */
+export class JobProcess {
   readonly #child: ChildProcessWithoutNullStreams;
   /** Exit code and signal, once the process has ended and all its output and messages have arrived. */
   readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
 
-  /**
-   * Starts the process, so that it gets ready while the command does.
-   * @param entry the URL of its module
-   */
-  constructor(entry: string, errors: JobErrors) {
-    this.#errors = errors;
+  /** Starts the process, so that it gets ready while the command does. */
+  constructor() {
+    const entry = moduleBeside('./reading-child', import.meta.url);
     const child = spawn(process.execPath, [fileURLToPath(entry)], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
       // Parameters may be bigints, which JSON does not have.
@@ -106,30 +53,46 @@ export class JobProcess<Task extends object> {
    * Yields the bytes of the job's result. Throws what the job throws, an InterruptedError if it was stopped, and a UsageError if it
    * took too long. Can be called once: the process ends with the job, or when the caller stops reading.
    */
-  async *result(task: Task, run: JobRun): AsyncGenerator<Uint8Array> {
+  async *chunks(file: string, job: ReadingJob, run: JobRun): AsyncGenerator<Uint8Array> {
     const { signal, timeoutMs } = run;
     signal.throwIfAborted();
     const stop = () => this.close();
     signal.addEventListener('abort', stop, { once: true });
-    const limit = timeoutMs === undefined ? undefined : new TimeLimit(timeoutMs, stop);
+    let leftMs = timeoutMs ?? Infinity;
+    let isLate = false;
+    const endLate = () => {
+      isLate = true;
+      this.close();
+    };
     const ended = this.#receive(run);
     try {
-      this.#child.send(task);
+      this.#child.send({ file, job } satisfies ReadingTask);
       const bytes = this.#child.stdout[Symbol.asyncIterator]();
       for (;;) {
-        const next = await (limit === undefined ? bytes.next() : limit.during(() => bytes.next()));
+        const began = performance.now();
+        const timer = leftMs === Infinity ? undefined : setTimeout(endLate, leftMs);
+        const next = await bytes.next().finally(() => clearTimeout(timer));
+        leftMs -= performance.now() - began;
         if (next.done === true) break;
         yield next.value;
       }
       const end = await Promise.race([ended, this.#closed]);
       signal.throwIfAborted();
-      if (limit?.isUp === true) throw this.#errors.late(timeoutMs ?? 0);
+      if (isLate) {
+        const limit = durationText(timeoutMs ?? 0);
+        throw new UsageError(`reading the mirror took ${limit}, which is the limit, and was not finished`, {
+          advice: 'Allow more time, or select less.',
+        });
+      }
       if (end === 'whole') return;
       if ('failure' in end) throw errorOf(end.failure);
       const [code, killedBy] = end;
       // Ctrl+C reaches all processes of a terminal at once, and this one may hear of it last.
       if (killedBy === 'SIGINT' || killedBy === 'SIGTERM') throw new InterruptedError(killedBy);
-      throw this.#errors.lost(killedBy ?? `exit code ${code}`);
+      const how = killedBy ?? `exit code ${code}`;
+      throw new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {
+        advice: 'The mirror is unchanged. If the system ended the process, memory was short: select less at once.',
+      });
     } finally {
       signal.removeEventListener('abort', stop);
       this.close();
@@ -151,9 +114,6 @@ export class JobProcess<Task extends object> {
           case 'warning':
             run.onWarning?.(news.text);
             break;
-          case 'log':
-            run.log?.[news.level](news.fields, news.message);
-            break;
           case 'end':
             resolve(news.failure === null ? 'whole' : { failure: news.failure });
         }
@@ -167,8 +127,10 @@ function emit(news: JobNews): Promise<void> {
 }
 
 /** Runs one job for the parent, then ends the process. */
-export function serveJob(chunksOf: (task: unknown, emit: (news: JobNews) => void) => AsyncIterable<Uint8Array>): void {
-  process.once('message', (task) => void run(chunksOf(task, (news) => void emit(news))));
+export function serveJob(
+  chunksOf: (task: ReadingTask, emit: (news: JobNews) => void) => AsyncIterable<Uint8Array>,
+): void {
+  process.once('message', (task: ReadingTask) => void run(chunksOf(task, (news) => void emit(news))));
 }
 
 async function run(chunks: AsyncIterable<Uint8Array>): Promise<void> {

@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from '../store/reading.ts';
-import { Readers, ReadingProcess } from './reading-process.ts';
+import { JobProcess } from './job-process.ts';
+import { Readers } from './readers.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
 
 /** Loads the saved reports: those that come with the program, and the operator's own. Throws a FileError. */
@@ -24,8 +25,8 @@ export function openRepeatedReading(settings: Settings, releases: Releases): Sha
 }
 
 /** Starts a process for long reads. It gets the file with its job, and can be stopped in the middle of a statement. */
-export function openReadingProcess(releases: Releases): ReadingProcess {
-  return releases.add(new ReadingProcess());
+export function openReadingProcess(releases: Releases): JobProcess {
+  return releases.add(new JobProcess());
 }
 
 /** Opens the mirror for the many concurrent readers of a long-running process. The file need not exist yet. */

@@ -44,4 +44,4 @@ async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => vo
   }
 }
 
-serveJob((task, emit) => chunksOf(task as ReadingTask, emit));
+serveJob(chunksOf);

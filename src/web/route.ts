@@ -1,6 +1,6 @@
 /** The types of the console's routes: path, access, and reply. routes.ts has the table of all routes. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Readers } from '../data/reading-process.ts';
+import type { Readers } from '../data/readers.ts';
 import type { Journal } from '../journal/port.ts';
 import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';

@@ -3,8 +3,7 @@ import { Buffer } from 'node:buffer';
 import { platform } from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { JobRun } from '../../src/data/job-process.ts';
-import { ReadingProcess } from '../../src/data/reading-process.ts';
+import { JobProcess, type JobRun } from '../../src/data/job-process.ts';
 import type { ReadingJob } from '../../src/data/reading-child.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
@@ -19,8 +18,8 @@ const silent = `${n} SELECT count(*) FROM n`;
 /** Reads rows of the mirror forever, before it yields the first. */
 const reading = `${n} SELECT count(*) FROM n, users`;
 
-function startReading(): ReadingProcess {
-  const reading = new ReadingProcess();
+function startReading(): JobProcess {
+  const reading = new JobProcess();
   onTestFinished(() => reading.close());
   return reading;
 }
@@ -99,6 +98,16 @@ describe('the reading process', () => {
       exitCode: 2,
     });
     expect(await textOf(users(1), query('SELECT 1 AS a'), { timeoutMs: 60_000 })).toBe('a\n1\n');
+  });
+
+  test('does not count the time in which nobody takes the rows', { tags: 'full' }, async () => {
+    const timeoutMs = 3_000;
+    const chunks = startReading().chunks(users(1), query(`${n} SELECT x FROM n LIMIT 200000`), { signal, timeoutMs });
+    await chunks.next();
+    await setTimeout(timeoutMs + 500);
+    let bytes = 0;
+    for await (const chunk of chunks) bytes += chunk.length;
+    expect(bytes).toBeGreaterThan(1_000_000);
   });
 
   test('leaves the mirror intact when it is killed, so that it can be written and checkpointed', async () => {

@@ -3,35 +3,12 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { deserialize } from 'node:v8';
 import pLimit from 'p-limit';
-import { IncompleteError, UsageError } from '../model/errors.ts';
-import { moduleBeside } from '../model/program.ts';
-import { durationText, minuteMs, secondMs } from '../model/time.ts';
+import { minuteMs, secondMs } from '../model/time.ts';
 import type { SharedReading, Snapshot } from '../store/reading.ts';
 import { type BrowseParts, isQuickPart, type JobOf, partOf } from './browse.ts';
-import { type JobErrors, JobProcess, type JobRun } from './job-process.ts';
+import { JobProcess, type JobRun } from './job-process.ts';
 import { maskedSnapshot } from './personal.ts';
-import type { ReadingJob, ReadingTask } from './reading-child.ts';
-
-const readingErrors: JobErrors = {
-  late: (ms) =>
-    new UsageError(`reading the mirror took ${durationText(ms)}, which is the limit, and was not finished`, {
-      advice: 'Allow more time, or select less.',
-    }),
-  lost: (how) =>
-    new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {
-      advice: 'The mirror is unchanged. If the system ended the process, memory was short: select less at once.',
-    }),
-};
-
-export class ReadingProcess extends JobProcess<ReadingTask> {
-  constructor() {
-    super(moduleBeside('./reading-child', import.meta.url), readingErrors);
-  }
-
-  chunks(file: string, job: ReadingJob, run: JobRun): AsyncGenerator<Uint8Array> {
-    return this.result({ file, job }, run);
-  }
-}
+import type { ReadingJob } from './reading-child.ts';
 
 const readerLimits = {
   /** Each process uses a processor and the disk fully: more of them only slow each other down. */
@@ -133,7 +110,7 @@ export class Readers {
         });
       });
       signal.throwIfAborted();
-      yield* new ReadingProcess().chunks(this.#file, job, { ...run, signal });
+      yield* new JobProcess().chunks(this.#file, job, { ...run, signal });
     } finally {
       done.resolve();
     }

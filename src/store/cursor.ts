@@ -49,7 +49,9 @@ export function numberedTables(database: Database): readonly NumberedTable[] {
 function touch(resource: ResourceName, row: 'OLD' | 'NEW'): string {
   const at = `${row}."created_at"`;
   const day = `iif(typeof(${at}) = 'text' AND ${at} >= '${eraStart}' AND ${at} < '${eraEnd}', substr(${at}, 1, 10), '${outsideStart}')`;
-  return `INSERT OR IGNORE INTO mirror_touched (resource, day) VALUES ('${resource}', ${day});`;
+  // Not OR IGNORE: the conflict clause of the statement that fires the trigger would count instead.
+  return `INSERT INTO mirror_touched (resource, day) SELECT '${resource}', ${day} WHERE NOT EXISTS
+    (SELECT 1 FROM mirror_touched WHERE resource = '${resource}' AND day = ${day});`;
 }
 
 const bump = 'UPDATE mirror_cursor SET seq = seq + 1';

@@ -77,7 +77,8 @@ export class Uploads {
       const file = createWriteStream(join(folder, name), { flags: 'wx', mode: 0o600 });
       await pipeline(Readable.from(bytes), file, { signal });
     } catch (error) {
-      await this.#remove(id);
+      // Removing may fail for the same reason; the first error says why.
+      await this.#remove(id).catch(() => {});
       throw explainFileError(error, 'keep the sheet in', this.#folder) ?? error;
     }
   }

@@ -201,6 +201,23 @@ test('a window that a comparison found to differ is read by the next sync', asyn
   expectMirrored(sandbox, file, ['users']);
 });
 
+test.each([
+  "UPDATE users SET email = 'x' WHERE id = 300",
+  "UPDATE OR REPLACE users SET email = 'x' WHERE id IN (300, 301)",
+  "INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (300, '', '') ON CONFLICT (id) DO UPDATE SET email = 'x'",
+  'UPDATE users SET id = id + 1000000 WHERE id = 300',
+  'DELETE FROM users WHERE id = 300',
+  "UPDATE users SET email = 'x' WHERE id = 300; VACUUM",
+])('the next sync, if a quick one, repairs what another program did twice: %s', async (sql) => {
+  const { sandbox, file } = await mirrored();
+  const other = new SqliteDatabase(file);
+  for (let round = 0; round < 2; round += 1) other.exec(sql);
+  other.close();
+  const { report } = await sync(sandbox, file, { ...shape, mode: 'quick', allowDeletions: true });
+  expect(report.resources.users?.status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+});
+
 test('rows that a sync removes are no change by another program', async () => {
   const { sandbox, file } = await mirrored();
   for (const { id } of sandbox.control.dump('users').slice(0, 3)) sandbox.control.remove('users', Number(id));

@@ -1,6 +1,6 @@
 // @module-tag full
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
@@ -129,8 +129,9 @@ describe('a finance clerk', () => {
   test('reads why a sheet cannot be stored; a disk error is not reported as a bug', async () => {
     const { clerk, folder } = await office();
     rmSync(`${folder}/data/uploads`, { recursive: true });
+    writeFileSync(`${folder}/data/uploads`, '');
     const refused = await clerk.upload('/batches', balance, 'credit.csv', `${csv}1,add,5,x\n`);
-    const why = /could not keep the sheet in \S+uploads: it does not exist \(ENOENT\) Check the path/;
+    const why = /could not keep the sheet in \S+uploads: .*\((?:ENOTDIR|EEXIST)\)/;
     expect([refused.status, await read(refused)]).toEqual([503, expect.stringMatching(why)]);
   });
 

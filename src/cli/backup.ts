@@ -11,7 +11,7 @@ import { printNote, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
 import { journalToCopy, mirrorToCopy } from '../data/copy-source.ts';
-import { openJournalDoubt } from '../bulk/open.ts';
+import { openJournalDoubt } from '../bulk/open-memory.ts';
 import { rightJournalAdvice } from '../bulk/journal-memory.ts';
 import { bytesText } from '../model/text.ts';
 import { databaseText } from '../model/address.ts';

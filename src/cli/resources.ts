@@ -23,7 +23,7 @@ import {
 import { printWarning } from './output.ts';
 import { checkedListOptions } from '../api/lists.ts';
 import { openApi } from '../api/open.ts';
-import { openJournalMemory } from '../bulk/open.ts';
+import { openJournalMemory } from '../bulk/open-memory.ts';
 import { movesMoney, prepareWrite, type SendWrite } from '../bulk/single-write.ts';
 import { tokenAtEnd } from '../bulk/token.ts';
 import { jsonText, printResponse, printPage, printPages } from './print-response.ts';

@@ -21,7 +21,7 @@ import { withReleases } from '../model/releases.ts';
 import { clockDifference, systemClock } from '../model/time.ts';
 import { openPeopleForReading } from '../people/open.ts';
 import { rightJournalAdvice } from '../bulk/journal-memory.ts';
-import { openJournalDoubt } from '../bulk/open.ts';
+import { openJournalDoubt } from '../bulk/open-memory.ts';
 import { mirrorKind } from '../store/open.ts';
 
 /** With less free space, the first sync of a medium-sized server may not fit. */

@@ -11,6 +11,7 @@ import type { LockOwner } from '../store/lock.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import { checkCode, keyOf, type Problem, problemsOf, ranIn, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade } from './open-store.ts';
+import { openJournalDoubt } from '../bulk/open-memory.ts';
 import { filesNow, type JobFacts, jobsNow } from './facts.ts';
 import type { Check, Freshness, JournalHealth } from './store/health.ts';
 import type { RunOutcome } from './store/port.ts';
@@ -96,8 +97,6 @@ async function journalProblem(settings: Settings, check: Check<JournalHealth>): 
   if ('found' in check) return null;
   if ('problem' in check && statSync(settings.store.journal, { throwIfNoEntry: false })?.size !== 0)
     return check.problem;
-  // Loaded here, because it loads the client, and mostly there is a journal.
-  const { openJournalDoubt } = await import('../bulk/open.ts');
   // The clock is used only to write.
   return openJournalDoubt(settings, systemClock);
 }

@@ -76,7 +76,11 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   if (digest === known?.hash) {
     const { total, lastPage, perPage } = known;
     const nothing = { hash: digest, ids: [], createdAt: [], rows: noRows() };
-    return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
+    // The first walk made no hashes of the records. Made now, they are there when the page changes for the first time.
+    const isUnhashed = task.hashesRecords === true && known.records === null;
+    const hashes = isUnhashed ? hashesOf(response.cleanBytes(), known.ids) : undefined;
+    const found = { ...nothing, ...(hashes === undefined ? {} : { hashes }) };
+    return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...found };
   }
   const changed = known === undefined || known === null ? undefined : changesOf(response, task, known);
   if (changed !== undefined) return changed;

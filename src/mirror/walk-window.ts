@@ -178,7 +178,10 @@ export class WalkWriter {
   #toRemember(): readonly RememberedPage[] | 'as they are' {
     if (this.#readTwice) return [];
     const pages = [...this.#pages.values()];
-    const isKnown = ({ key, hash }: RememberedPage) => this.#known.get(key)?.hash === hash;
+    const isKnown = ({ key, hash, records }: RememberedPage) => {
+      const known = this.#known.get(key);
+      return known?.hash === hash && known.records === records;
+    };
     const isAsBefore = this.#changed.size === 0 && pages.length === this.#known.size && pages.every(isKnown);
     return isAsBefore ? 'as they are' : pages;
   }

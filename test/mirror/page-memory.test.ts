@@ -47,6 +47,23 @@ test('a page that comes again unchanged updates no row, and its records count as
   expect(before).toMatch(/./);
 });
 
+test('pages are remembered from the first walk on, and a hash of each record from the second', async () => {
+  const sandbox = await startSandbox({ users: 200 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const remembered = () => {
+    const database = new SqliteDatabase(file, { readonly: true });
+    const sql = 'SELECT count(*) > 5 AS pages, count(records) = count(*) AS hashed FROM mirror_pages WHERE total > 0';
+    const found = database.prepare(sql).get();
+    database.close();
+    return found;
+  };
+  await sync(sandbox, file, { ...shape, mode: 'full' });
+  expect(remembered()).toEqual({ pages: 1, hashed: 0 });
+  const { report } = await sync(sandbox, file, shape);
+  expect(report.resources.users).toMatchObject({ status: 'complete', updated: 0 });
+  expect(remembered()).toEqual({ pages: 1, hashed: 1 });
+});
+
 // proves: page-memory
 test('a record that changes and then changes back is followed each time', async () => {
   const { sandbox, file } = await readTwice();

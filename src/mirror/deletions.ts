@@ -2,7 +2,7 @@
  * Decides which rows a run removes (pure): which of those that a walk did not show are asked for, whether the answers prove that
  * all of them are gone, and how many may go at once. Section "Deletions" of docs/architecture.md.
  */
-import type { RecordKey } from '../model/records.ts';
+import type { RecordKey, ServedRecord } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Window } from '../store/mirror-types.ts';
 
@@ -70,6 +70,8 @@ export function suspectsToAsk({ ids, isExact }: Suspicion, random: () => number)
 export interface Answers {
   readonly absent: RecordKey[];
   readonly alive: RecordKey[];
+  /** Records whose creation time is not one of the window's: the row said otherwise, or the server has changed it. */
+  readonly moved: ServedRecord[];
   /** Neither shown nor denied, or too long before a control record was shown. */
   unclear: number;
 }
@@ -81,14 +83,19 @@ export function wordsOf(alive: readonly RecordKey[]): string {
 }
 
 /** Returns why the window is not settled; null if all suspects are gone. If one of those asked for lives, the walk was misled. */
-export function whyLeft({ alive, unclear }: Answers): string | null {
+export function whyLeft({ ids }: Suspicion, { alive, absent, moved, unclear }: Answers): string | null {
   if (alive.length > 0) return wordsOf(alive);
+  // Those that were not asked for may have moved, too.
+  if (moved.length > 0 && absent.length + moved.length + unclear < ids.length) {
+    return `the creation times of ${counted(moved.length, 'row')} were not those of the server`;
+  }
   if (unclear === 0) return null;
   return `the pages did not show ${counted(unclear, 'record')} that the server neither shows nor denies to have`;
 }
 
 /** Returns the rows that are proven to be gone: those of a window together, unless each of them was asked for by itself. */
-export function provenGone({ ids, isExact }: Suspicion, answers: Answers): readonly RecordKey[] {
-  if (!isExact) return answers.absent;
-  return whyLeft(answers) === null ? ids : [];
+export function provenGone(suspicion: Suspicion, answers: Answers): readonly RecordKey[] {
+  const { ids, isExact } = suspicion;
+  if (!isExact || answers.moved.length > 0) return answers.absent;
+  return whyLeft(suspicion, answers) === null ? ids : [];
 }

@@ -20,7 +20,7 @@ import { owningDay } from './store/suppressions.ts';
 import { resetWalks } from './store/window-records.ts';
 import type { Database } from 'better-sqlite3';
 import { ownersOf } from './page.ts';
-import { pageForgetter } from './store/page-memory.ts';
+import { pageForgetter, touchedDays } from './store/page-memory.ts';
 import type { RelationTable, ResourceName } from '../model/resources.ts';
 import { mirrorLocks, stepsIn } from '../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
@@ -193,6 +193,7 @@ function personRemoval(
   const removed: Record<string, number> = {};
   const suppressed: Record<string, number> = {};
   const user = BigInt(person.id);
+  const touched = touchedDays(database, runner);
 
   function run(table: string, sql: string, ...values: readonly unknown[]): void {
     const { changes } = database.prepare(sql).run(...values);
@@ -258,7 +259,7 @@ function personRemoval(
     const ids = database.prepare<[], number>(`SELECT id FROM ${resource} WHERE id ${ofPerson(resource)}`).pluck();
     // Remembered pages hold the creation time of their last record.
     pageForgetter(database, resource)(ids.all());
-    run(resource, `DELETE FROM ${resource} WHERE id ${ofPerson(resource)}`);
+    touched.without(resource, () => run(resource, `DELETE FROM ${resource} WHERE id ${ofPerson(resource)}`));
     const history = historyTableOf(resource);
     run(history, `DELETE FROM ${history} WHERE id ${ofPerson(resource)}`);
   }

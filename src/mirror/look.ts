@@ -14,7 +14,7 @@ import { recordKey, type RecordKey, type ServedRecord } from '../model/records.t
 import type { ResourceName } from '../model/resources.ts';
 
 export type Look =
-  | { readonly kind: 'found'; readonly createdAt: unknown }
+  | { readonly kind: 'found'; readonly record: ServedRecord }
   | { readonly kind: 'absent' }
   /** The server does not show this record, or single records, or not with this key. */
   | { readonly kind: 'unknown' };
@@ -44,7 +44,7 @@ export async function lookAtRecord(
 /** If another record comes than the requested one, the server ignores filters, and nothing is known. */
 function lookAt(record: ServedRecord | undefined, id: RecordKey): Look {
   if (record === undefined || recordKey(record) !== id) return { kind: 'unknown' };
-  return { kind: 'found', createdAt: record['created_at'] };
+  return { kind: 'found', record };
 }
 
 /** Whether the error says nothing about the record. */

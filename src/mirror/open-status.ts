@@ -8,6 +8,7 @@ import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-type
 import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
+import { touchedWords } from './windows.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
@@ -118,7 +119,12 @@ function mirrorStatus(store: MirrorStore) {
 
 function resourceStatus(store: MirrorStore, resource: ResourceName) {
   const windows = store.windows(resource);
-  const open = windows.filter(({ state }) => state !== 'settled');
+  const open = windows.flatMap((window) => {
+    const { from, to, state, problem } = window;
+    const isTouched = store.isTouched(window);
+    if (state === 'settled' && !isTouched) return [];
+    return [{ from, to, state, problem: problem ?? (isTouched ? touchedWords(window) : null) }];
+  });
   return {
     live: store.liveCount(resource),
     /** Records that the server may have but the mirror must not: they belong to forgotten people. */
@@ -126,8 +132,8 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
     fresh_as_of: store.freshAsOf(resource),
     capabilities: capabilityStatus(store, resource),
     windows: windows.length,
-    /** Windows that are not settled, with the reason of each. */
-    open_problems: open.map(({ from, to, state, problem }) => ({ from, to, state, problem })),
+    /** Windows that are not settled, or whose rows another program has changed, with the reason of each. */
+    open_problems: open,
   };
 }
 

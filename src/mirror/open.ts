@@ -167,15 +167,20 @@ export async function openForget(
   return { store, journal: hasJournal ? await openJournal(settings, actor, clock, releases) : 'none', clock };
 }
 
+const differs = '`admin-mirror verify` found rows that differ from the server';
+
 /** Has the next sync compare these windows row by row. Throws a LockHeldError during a sync. */
 export function recordDifferences(
-  store: Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'compareAgain'>,
+  store: Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'windows' | 'leaveWindow'>,
   run: string,
   differing: readonly Window[],
 ): void {
   store.acquireLock(syncLock, run, 'verify');
   try {
-    for (const window of differing) store.compareAgain(window.resource, window);
+    for (const { resource, from, to } of differing) {
+      const found = store.windows(resource).filter((window) => window.from < to && window.to > from);
+      for (const window of found) store.leaveWindow(run, window, { serverTotal: window.serverTotal, problem: differs });
+    }
   } finally {
     store.releaseLock(syncLock, run);
   }

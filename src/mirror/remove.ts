@@ -2,8 +2,8 @@
  * Removes rows that walks did not show, if the server proves that their records are gone: some of them are requested by
  * themselves, between records that are known to live. Section "Deletions" of docs/architecture.md.
  */
-import type { DayRange } from '../model/era.ts';
-import type { RecordKey } from '../model/records.ts';
+import { type DayRange, owns } from '../model/era.ts';
+import type { RecordKey, ServedRecord } from '../model/records.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { addDays, type Clock, type Day, minuteMs } from '../model/time.ts';
@@ -12,6 +12,7 @@ import { type Answers, brakeOn, provenGone, suspectsToAsk, type Suspicion, whyLe
 import { ContradictionError } from './failures.ts';
 import { idsOn, type MirrorPage } from './page.ts';
 import type { Look } from './look.ts';
+import { recordRows } from './rows.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 /** A control record is requested after this many suspects, or after this time. */
@@ -29,13 +30,15 @@ function msBetween([wall, monotonic]: Moment, [nextWall, nextMonotonic]: Moment)
 interface RemovalPorts {
   readonly run: string;
   readonly resource: ResourceName;
-  readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'knownRecords' | 'unseenIds'>;
+  readonly store: Pick<
+    MirrorStore,
+    'liveCount' | 'deleteRecords' | 'recordPages' | 'recordEvent' | 'knownRecords' | 'unseenIds'
+  >;
   readonly clock: Clock;
   readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
   /** Reads the first page of the records of these days, requested as in a walk. */
   readonly readDays: (days: DayRange) => Promise<MirrorPage>;
   readonly allowDeletions: boolean;
-  /** Not given if nobody has to approve removals beyond the brake. */
   /** How many rows may go at once, if the operator has set it (`sync.brake`). */
   readonly brake: number | undefined;
   /** How many rows the run has removed so far. */
@@ -64,7 +67,6 @@ const unproven = 'no record that is known to live was shown in the same minute, 
 /** The removals of one resource in one run. */
 export class Removal {
   readonly #ports: RemovalPorts;
-  /** The approval to go beyond the brake; the first removal uses it up. */
 
   constructor(ports: RemovalPorts) {
     this.#ports = ports;
@@ -86,7 +88,7 @@ export class Removal {
     if (going.length === 0) return;
     const inquiries = going.map((suspect): Inquiry => {
       const asked = suspectsToAsk(suspect, this.#ports.random ?? Math.random);
-      return { suspect, asked, answers: { absent: [], alive: [], unclear: 0 } };
+      return { suspect, asked, answers: { absent: [], alive: [], moved: [], unclear: 0 } };
     });
     if (!(await this.#showsControl(ids))) return this.#refuse(going);
     const open = new Set(inquiries);
@@ -137,13 +139,17 @@ export class Removal {
   async #ask(open: Set<Inquiry>, ids: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
     const moment = (): Moment => [clock.now(), performance.now()];
-    const queue = [...open].flatMap((inquiry) => inquiry.asked.map((id) => ({ answers: inquiry.answers, id })));
+    const queue = [...open].flatMap(({ suspect, asked, answers }) =>
+      asked.map((id) => ({ window: suspect.window, answers, id })),
+    );
     let absent: { readonly answers: Answers; readonly id: RecordKey; readonly at: Moment }[] = [];
     // One at a time: they are few, and a failing response ends it.
-    for (const [index, { answers, id }] of queue.entries()) {
-      const { kind } = await look(resource, id);
-      if (kind === 'found') answers.alive.push(id);
-      else if (kind === 'unknown') answers.unclear += 1;
+    for (const [index, { window, answers, id }] of queue.entries()) {
+      const found = await look(resource, id);
+      if (found.kind === 'found') {
+        if (owns(window, found.record['created_at'])) answers.alive.push(id);
+        else answers.moved.push(found.record);
+      } else if (found.kind === 'unknown') answers.unclear += 1;
       else absent.push({ answers, id, at: moment() });
       const [first] = absent;
       const isFull = absent.length >= batchSize || (first !== undefined && msBetween(first.at, moment()) > batchMs);
@@ -157,8 +163,8 @@ export class Removal {
         absent = [];
       }
       for (const inquiry of open) {
-        const { absent: gone, alive, unclear } = inquiry.answers;
-        if (gone.length + alive.length + unclear < inquiry.asked.length) continue;
+        const { absent: gone, alive, moved, unclear } = inquiry.answers;
+        if (gone.length + alive.length + moved.length + unclear < inquiry.asked.length) continue;
         open.delete(inquiry);
         await this.#close(inquiry);
       }
@@ -166,10 +172,19 @@ export class Removal {
   }
 
   async #close({ suspect, answers }: Inquiry): Promise<void> {
+    this.#move(suspect.window, answers.moved);
     await this.#remove(provenGone(suspect, answers));
-    const problem = whyLeft(answers);
+    const problem = whyLeft(suspect, answers);
     if (problem === null) suspect.settle();
     else suspect.leave(problem);
+  }
+
+  /** Writes records that are not the window's, as the server showed them: their rows are then those of another window. */
+  #move(window: Window, records: readonly ServedRecord[]): void {
+    if (records.length === 0) return;
+    const { store, run, resource } = this.#ports;
+    const rows = { ...recordRows(resource, records), keptOut: [], related: [] };
+    store.recordPages(run, window, [{ rows, received: records.length }]);
   }
 
   async #remove(ids: readonly RecordKey[]): Promise<void> {

@@ -134,8 +134,9 @@ async function remainsOf(ports: ObjectionPorts, newest: readonly KnownRecord[]):
       );
     }
     if (found.kind === 'absent') continue;
-    if (isSameTime(found.createdAt, createdAt)) return { remains: 'kept' };
-    redated ??= `created_at of ${resource} ${id} is ${shortLine(jsonText(found.createdAt ?? null))}, not ${createdAt}`;
+    const served = found.record['created_at'];
+    if (isSameTime(served, createdAt)) return { remains: 'kept' };
+    redated ??= `created_at of ${resource} ${id} is ${shortLine(jsonText(served ?? null))}, not ${createdAt}`;
   }
   // So few may all have been deleted. But an id is never given to two records.
   const isGone = newest.length >= knownRecordCount || redated !== undefined;

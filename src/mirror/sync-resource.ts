@@ -15,12 +15,14 @@ import type { MirrorStore } from './store/mirror-store.ts';
 import { type VisitPorts, WindowVisitor } from './sync-window.ts';
 import {
   choose,
+  coverAllTime,
   firstWindows,
   largestWindow,
   mergeWindows,
   type Mode,
   sealDay,
   type Step,
+  touchedWords,
   wholeResources,
 } from './windows.ts';
 
@@ -29,7 +31,6 @@ export interface SyncOptions {
   /** Read only windows that hold days of this range; null for all. */
   readonly only: DayRange | null;
   readonly allowDeletions: boolean;
-  /** Not given if nobody has to approve removals beyond the brake. */
   readonly requestsPerRun: number;
   /** How many rows may go at once, by resource, if the operator has set it. */
   readonly brake?: Partial<Record<ResourceName, number>>;
@@ -46,6 +47,12 @@ export interface ResourceEnd {
 
 /** How full a merged window may be, as a share of the largest one: the rest is room to grow without being cut again. */
 const mergedShare = 0.5;
+
+/**
+ * The rows of a page that comes again unchanged are compared every so many runs all the same: a row may be wrong without a trace,
+ * by a bit that flipped on the disk, or by `INSERT OR REPLACE` with every column.
+ */
+const comparedAfter = 100;
 
 export type ResourcePorts = Omit<
   VisitPorts,
@@ -157,7 +164,9 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   const maxRecords = largestWindow(profile, options.windowPages);
   const removal = removalOf(ports, profile, removed);
   const rules = { profile, trustsStored, seal };
-  const visitor = new WindowVisitor({ ...ports, ...rules, maxRecords, comparesRows: options.mode === 'full', removal });
+  const turn = store.runNumber(ports.run);
+  const comparesRows = (page: number) => options.mode === 'full' || (page + turn) % comparedAfter === 0;
+  const visitor = new WindowVisitor({ ...ports, ...rules, maxRecords, comparesRows, removal });
 
   // Until the total is proven the resource stays as fresh as it is now, or as an earlier run left it that proved nothing.
   const isHeld = store.isUnproven(resource);
@@ -180,7 +189,7 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   else if (only === null && (proof.missing || (proof.total === 0 && !trustsStored && !isHeld))) {
     store.recordUnproven(resource, null);
   }
-  const problem = unsettledProblem(store.windows(resource)) ?? proof.problem ?? (await lossProblem(ports, proof.total));
+  const problem = unsettledProblem(store, resource) ?? proof.problem ?? (await lossProblem(ports, proof.total));
   joinSmall(store, resource, seal, maxRecords * mergedShare);
   return { status: problem === null ? 'complete' : 'partial', serverTotal: proof.total, problem, error: null };
 }
@@ -277,7 +286,7 @@ function prepareWindows(store: MirrorStore, resource: ResourceName, { dates }: P
   const windows = store.windows(resource);
   const ranges = dates !== 'none';
   const byDays = windows.some((window) => coverageOf(window) === 'days');
-  if (windows.length === 0 || byDays !== ranges) {
+  if (windows.length === 0 || byDays !== ranges || !coverAllTime(windows)) {
     store.resetWindows(resource, ranges ? firstWindows(cuts) : [everything]);
   } else if (windows[0]?.from !== outsideStart && store.liveCount(resource, outsideEra) > 0) {
     // Rows that no range of days shows get a window of their own. Otherwise nothing would say how fresh they are.
@@ -285,10 +294,12 @@ function prepareWindows(store: MirrorStore, resource: ResourceName, { dates }: P
   }
 }
 
-/** Returns the reason of an unsettled window; null if all are settled. */
-function unsettledProblem(windows: readonly Window[]): string | null {
+/** Returns the reason of an unsettled window, or of one whose rows another program has changed; null if all are settled. */
+function unsettledProblem(store: Pick<MirrorStore, 'windows' | 'isTouched'>, resource: ResourceName): string | null {
+  const windows = store.windows(resource);
   const unsettled = windows.filter(({ state }) => state !== 'settled');
-  if (unsettled.length === 0) return null;
+  const touched = windows.find((window) => store.isTouched(window));
+  if (unsettled.length === 0) return touched === undefined ? null : touchedWords(touched);
   const reason = unsettled.find(({ problem }) => problem !== null)?.problem;
   const days = `${unsettled.length} of ${counted(windows.length, 'window')} of creation time are not settled`;
   return reason === undefined ? days : `${days}: ${reason}`;

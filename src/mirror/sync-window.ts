@@ -32,8 +32,8 @@ export interface VisitPorts extends Pick<SyncPorts, 'source' | 'store' | 'clock'
   readonly seal: Day;
   /** Whether the profile comes from an earlier run; then a contradiction has it measured again. */
   readonly trustsStored: boolean;
-  /** Whether every row is compared, even if its page is known. */
-  readonly comparesRows: boolean;
+  /** Whether the rows of the page of this number are compared, even if the page is known. */
+  readonly comparesRows: (page: number) => boolean;
   /** Windows with more records are cut. */
   readonly maxRecords: number;
 }

@@ -77,7 +77,7 @@ async function doubtOf(
   for (const id of unseen.slice(0, maxLooks)) {
     const found = await source.look(resource, id, signal);
     // If its creation time has changed, another window shows it.
-    if (found.kind !== 'found' || !takes(window, found.createdAt)) continue;
+    if (found.kind !== 'found' || !takes(window, found.record['created_at'])) continue;
     return `the pages did not show ${rows} of the mirror, and the server still has ${id}`;
   }
   return null;

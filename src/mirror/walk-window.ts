@@ -95,20 +95,22 @@ export class WalkWriter {
   #readTwice = false;
   #paginate: number | undefined;
 
-  /** @param comparesRows whether all rows are compared, even if their page is known */
-  constructor(store: MirrorStore, run: string, window: Window, comparesRows: boolean) {
+  readonly #compares: VisitPorts['comparesRows'];
+
+  constructor(store: MirrorStore, run: string, window: Window, compares: VisitPorts['comparesRows']) {
     this.#store = store;
     this.#run = run;
     this.#window = window;
+    this.#compares = compares;
     this.hashesRecords = window.state === 'settled';
     const known = this.hashesRecords ? store.rememberedPages(window) : [];
     this.isTouched = store.beginWalk(run, window);
-    this.#known = new Map(comparesRows || this.isTouched ? [] : known.map((page) => [page.key, page]));
+    this.#known = new Map(this.isTouched ? [] : known.map((page) => [page.key, page]));
   }
 
   /** The page that the last walk met at this place; null if there is none, or if its rows must be compared. */
   knownAt(place: PagePlace): RememberedPage | null {
-    const known = this.#known.get(keyOf(place));
+    const known = this.#compares(place.page) ? undefined : this.#known.get(keyOf(place));
     const isOther = (id: RecordKey) => this.#changed.has(id);
     return known === undefined || (this.#changed.size > 0 && known.ids.some(isOther)) ? null : known;
   }

@@ -39,6 +39,14 @@ export function firstWindows(cuts: readonly Day[]): NewWindow[] {
   return days.slice(1).map((to, index) => ({ from: days[index] ?? eraStart, to }));
 }
 
+/** Whether the windows, in the order of their days, leave no day out. Another program may have removed one. */
+export function coverAllTime(windows: readonly DayRange[]): boolean {
+  const days = windows.filter((window) => coverageOf(window) !== 'outside');
+  const isWhole = days.length === 1 && days.every((window) => coverageOf(window) === 'everything');
+  const follows = days.every(({ from }, at) => from === (days[at - 1]?.to ?? eraStart));
+  return isWhole || (follows && days.at(-1)?.to === eraEnd);
+}
+
 /**
  * Returns the two days to send for a half-open window; null if no range shows it. If it is not known which days a range shows,
  * it is one day wider on each side, and the caller leaves out what lies outside of the window.
@@ -152,6 +160,11 @@ export function mergeWindows(windows: readonly Window[], seal: Day, maxRecords: 
     }
   }
   return merged;
+}
+
+/** What is wrong with a window whose rows another program has changed since they were read. */
+export function touchedWords({ from, to }: DayRange): string {
+  return `another program has changed rows of ${from}..${to}; the next sync compares them with the server`;
 }
 
 type Reason =

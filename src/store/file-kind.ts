@@ -67,6 +67,20 @@ function makeTables(kind: FileKind, database: Database, file: string): void {
   if (versionOf(kind, database, file) === 0) make.immediate();
 }
 
+/** Throws a FileError if something that this program relies on was removed or altered. Columns, tables and views may be added. */
+function refuseAltered(kind: FileKind, database: Database, file: string): void {
+  const found = database.prepare<[], string>('SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL').pluck().all();
+  const own = kind.tables.filter((sql) => /^CREATE (?:TABLE|TRIGGER|VIEW mirror_)/.test(sql));
+  // SQLite adds a column before the last parenthesis.
+  const isThere = (sql: string) =>
+    found.includes(sql) || found.some((each) => each.startsWith(sql.replace(/\)[^)]*$/, ',')));
+  const altered = own.find((sql) => !isThere(sql));
+  if (altered === undefined) return;
+  const [, what = '', name = ''] = /^CREATE (\w+) (\S+)/.exec(altered) ?? [];
+  const problem = `another program has removed or altered the ${what.toLowerCase()} ${name}`;
+  throw new FileError(`the ${kind.name} ${file} is damaged: ${problem}`, { advice: kind.damaged });
+}
+
 /** If two processes make a file at once, SQLite fails one of them instead of letting it wait. The second try finds WAL already on. */
 function useWal(database: Database): void {
   try {
@@ -88,6 +102,7 @@ export function openForWriting(kind: FileKind, file: string, pragmas: readonly s
       useWal(database);
       for (const pragma of pragmas) database.pragma(pragma);
       makeTables(kind, database, file);
+      refuseAltered(kind, database, file);
       return database;
     } catch (error) {
       database.close();
@@ -112,6 +127,7 @@ export function openForReading(
     try {
       explainDamage(kind, database, file);
       if (versionOf(kind, database, file) === 0) throw empty;
+      refuseAltered(kind, database, file);
       database.pragma('query_only = ON');
       return database;
     } catch (error) {

@@ -87,9 +87,9 @@ const bookkeeping = [
   finished_at TEXT,
   requests INTEGER NOT NULL DEFAULT 0,
   retries INTEGER NOT NULL DEFAULT 0,
-  answers TEXT NOT NULL DEFAULT '{}',
+  answers TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(answers)),
   problem TEXT,
-  actor TEXT
+  actor TEXT CHECK (json_valid(actor))
 ) STRICT`,
   `CREATE TABLE mirror_run_resources (
   run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
@@ -133,7 +133,7 @@ const bookkeeping = [
   total INTEGER NOT NULL,
   last_page INTEGER NOT NULL,
   per_page INTEGER NOT NULL,
-  ids TEXT NOT NULL,
+  ids TEXT NOT NULL CHECK (json_valid(ids)),
   owned INTEGER NOT NULL,
   last_created_at TEXT,
   records TEXT,
@@ -158,7 +158,7 @@ const bookkeeping = [
 ) STRICT`,
   `CREATE TABLE mirror_capabilities (
   resource TEXT PRIMARY KEY,
-  value TEXT NOT NULL,
+  value TEXT NOT NULL CHECK (json_type(value, '$.pageSize') IS 'integer'),
   measured_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID`,
   // A list whose total is unproven is no fresher than this; null if nobody knows.
@@ -172,14 +172,17 @@ const bookkeeping = [
 ) STRICT, WITHOUT ROWID`,
   // One row each: the server's address, and the journal that money was sent from (src/store/journal-memory.ts).
   'CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), address TEXT NOT NULL) STRICT',
-  'CREATE TABLE mirror_journal (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL) STRICT',
+  `CREATE TABLE mirror_journal (
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+  value TEXT NOT NULL CHECK (json_valid(value))
+) STRICT`,
   // The tables of related records are made when these are first requested. This table lists them.
   `CREATE TABLE mirror_relations (
   resource TEXT NOT NULL,
   relation TEXT NOT NULL,
   table_name TEXT NOT NULL,
   included INTEGER NOT NULL CHECK (included IN (0, 1)),
-  keys TEXT NOT NULL,
+  keys TEXT NOT NULL CHECK (json_valid(keys)),
   since TEXT NOT NULL,
   PRIMARY KEY (resource, relation)
 ) STRICT, WITHOUT ROWID`,
@@ -198,8 +201,8 @@ const bookkeeping = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
-// A resource is as fresh as its stalest window. A window that was never walked makes it null, and as long as a sum is unproven, the
-// resource counts as no fresher than before.
+// A resource is as fresh as its stalest window. A window that was never walked makes it null, and so do rows that another program
+// has changed. As long as a sum is unproven, the resource counts as no fresher than before.
 const freshness = `CREATE VIEW mirror_freshness AS
 SELECT
   mirror_windows.resource AS resource,
@@ -207,6 +210,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of

@@ -95,11 +95,11 @@ describe('the inventory', () => {
   test('says what a file lacks, and what it has in addition', () => {
     const file = mirrorFile((database) => {
       database.exec(
-        'DROP VIEW mirror_freshness; ALTER TABLE coupons ADD COLUMN "points" ANY; CREATE VIEW mine AS SELECT 1 AS one',
+        'DROP VIEW users_by_day; ALTER TABLE coupons ADD COLUMN "points" ANY; CREATE VIEW mine AS SELECT 1 AS one',
       );
     });
     const tables = inventory(snapshotOf(file).relations());
-    expect(inventoryOf(tables, 'mirror_freshness').in_file).toBe(false);
+    expect(inventoryOf(tables, 'users_by_day').in_file).toBe(false);
     expect(inventoryOf(tables, 'users')).toMatchObject({ in_file: true });
     expect(inventoryOf(tables, 'coupons').columns.at(-1)).toEqual({
       name: 'points',

@@ -2,6 +2,11 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { recordDifferences } from '../../src/mirror/open.ts';
+import { openStatus } from '../../src/mirror/open-status.ts';
+import { eraEnd } from '../../src/model/era.ts';
+import { Releases } from '../../src/model/releases.ts';
+import type { Day } from '../../src/model/time.ts';
+import type { Settings } from '../../src/settings/settings.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import { version } from '../../src/model/program.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
@@ -226,4 +231,159 @@ test('rows that a sync removes are no change by another program', async () => {
   const database = new SqliteDatabase(file, { readonly: true });
   expect(database.prepare('SELECT count(*) FROM mirror_touched').pluck().get()).toBe(0);
   database.close();
+});
+
+/** Runs SQL over the file as another program does. */
+function alter(file: string, sql: string): void {
+  const other = new SqliteDatabase(file);
+  other.exec(sql);
+  other.close();
+}
+
+const altered = "UPDATE users SET email = 'x' WHERE id = 300";
+
+/** What `status` says of the users. */
+function usersStatus(file: string) {
+  const settings = { store: { mirror: file } } as Settings;
+  const releases = new Releases();
+  const { users } = openStatus(settings, releases).resources;
+  return users;
+}
+
+test('until they are compared, rows that another program has changed are as fresh as nobody knows, and `status` names them', async () => {
+  const { sandbox, file } = await mirrored();
+  expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
+  alter(file, altered);
+  expect(usersStatus(file)).toMatchObject({
+    fresh_as_of: null,
+    open_problems: [{ problem: expect.stringContaining('another program has changed rows') }],
+  });
+  await sync(sandbox, file, { ...shape, mode: 'quick' });
+  expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
+});
+
+test('a walk that fails does not make the rows that it should have compared fresh', async () => {
+  const { sandbox, file } = await mirrored();
+  alter(file, altered);
+  sandbox.control.setBehaviour({ poisoned: 'users:300' });
+  await sync(sandbox, file, { ...shape, mode: 'quick' });
+  expect(usersStatus(file).fresh_as_of).toBeNull();
+});
+
+test('a run does not end complete over rows that another program changed after their window was read', async () => {
+  const { sandbox, file } = await mirrored();
+  let pages = 0;
+  const onEvent = ({ kind }: SyncEvent) => {
+    if (kind === 'page') pages += 1;
+  };
+  await sync(sandbox, file, { ...shape, concurrency: 1, onEvent });
+  const last = pages;
+  pages = 0;
+  const atTheEnd = (event: SyncEvent) => {
+    onEvent(event);
+    if (pages === last && event.kind === 'page') alter(file, 'UPDATE users SET balance = balance + 1');
+  };
+  const { report } = await sync(sandbox, file, { ...shape, concurrency: 1, onEvent: atTheEnd });
+  expect(report.resources.users).toMatchObject({
+    status: 'partial',
+    problem: expect.stringContaining('another program has changed rows'),
+  });
+  expect((await sync(sandbox, file, nothingStale)).report.status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test('a sync of some days is not complete while rows of other days are not as they were read', async () => {
+  const { sandbox, file } = await mirrored();
+  const other = new SqliteDatabase(file);
+  const days = other
+    .prepare<[], string>('SELECT substr(created_at, 1, 10) FROM users ORDER BY created_at')
+    .pluck()
+    .all();
+  other.close();
+  alter(file, `UPDATE users SET email = 'x' WHERE substr(created_at, 1, 10) = '${days[0]}'`);
+  const only = { from: days.at(-1) as Day, to: eraEnd };
+  const { report } = await sync(sandbox, file, { ...shape, only });
+  expect(report.resources.users?.status).toBe('partial');
+});
+
+test('windows that leave days out are all read again', async () => {
+  const { sandbox, file } = await mirrored();
+  alter(
+    file,
+    `UPDATE users SET email = 'x'; DELETE FROM mirror_touched;
+     DELETE FROM mirror_windows WHERE from_day = (SELECT from_day FROM mirror_windows WHERE resource = 'users' ORDER BY from_day LIMIT 1 OFFSET 3)`,
+  );
+  const { report } = await sync(sandbox, file, nothingStale);
+  expect(report.resources.users).toMatchObject({ status: 'complete', updated: 600 });
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test.each([
+  ['null', null],
+  ['a day in another window', '2020-02-02T02:02:02.000000Z'],
+])('a record whose creation time becomes %s on the server moves to where it is shown', async (_, createdAt) => {
+  const { sandbox, file } = await mirrored();
+  for (const id of [300, 301, 302]) {
+    sandbox.control.update('users', id, { created_at: createdAt });
+    for (const mode of ['full', 'default'] as const) {
+      const { report } = await sync(sandbox, file, { ...shape, mode });
+      expect(report.resources.users?.status).toBe('complete');
+    }
+    expectMirrored(sandbox, file, ['users']);
+  }
+});
+
+test.each(['', ', _seq'])('a row that `INSERT OR REPLACE` moves to other days%s comes back', async (number) => {
+  const { sandbox, file } = await mirrored();
+  const other = new SqliteDatabase(file);
+  const columns = (other.pragma('table_info(users)') as { name: string }[]).map(({ name }) => `"${name}"`);
+  other.close();
+  const kept = columns.filter((name) => name !== '"_seq"' || number !== '');
+  const values = kept.map((name) => (name === '"created_at"' ? "'2020-02-02T02:02:02.000000Z'" : name));
+  alter(
+    file,
+    `INSERT OR REPLACE INTO users (${kept.join(', ')}) SELECT ${values.join(', ')} FROM users WHERE id = 300`,
+  );
+  let status: string | undefined;
+  for (let run = 0; run < 3 && status !== 'complete'; run += 1) {
+    status = (await sync(sandbox, file, shape)).report.resources.users?.status;
+  }
+  expect(status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test('a wrong row that left no trace is found within a hundred runs', async () => {
+  const sandbox = await startSandbox({ users: 40 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  for (let run = 0; run < 2; run += 1) await sync(sandbox, file, shape);
+  alter(file, "UPDATE users SET email = 'x', _seq = _seq + 1 WHERE id IN (1, 40); DELETE FROM mirror_touched");
+  let updated = 0;
+  for (let run = 0; run < 100; run += 1) {
+    updated += (await sync(sandbox, file, shape)).report.resources.users?.updated ?? 0;
+  }
+  expect(updated).toBe(2);
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test.each([
+  'DROP TABLE mirror_touched',
+  'DROP TRIGGER users_renumbered',
+  'DROP VIEW mirror_freshness',
+  'ALTER TABLE users DROP COLUMN first_name',
+])('a mirror is refused in words after %s', async (sql) => {
+  const { sandbox, file } = await mirrored();
+  alter(file, sql);
+  const words = /is damaged: another program has removed or altered the (table|trigger|view) \S+/;
+  await expect(sync(sandbox, file, shape)).rejects.toThrow(words);
+  expect(() => usersStatus(file)).toThrow(words);
+});
+
+test.each([
+  "UPDATE mirror_pages SET ids = 'x'",
+  "UPDATE mirror_capabilities SET value = '{'",
+  "UPDATE mirror_capabilities SET value = '{}'",
+  "UPDATE mirror_runs SET answers = 'x'",
+])('no other program can write what this one could not read: %s', async (sql) => {
+  const { file } = await mirrored();
+  expect(() => alter(file, sql)).toThrow(/CHECK|JSON/);
 });

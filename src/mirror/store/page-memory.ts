@@ -7,7 +7,6 @@
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { type DayRange, outsideStart } from '../../model/era.ts';
-import type { Day } from '../../model/time.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/kysely-sqlite.ts';
@@ -47,13 +46,6 @@ export function touchedDays(database: Database, runner: Runner) {
   );
   return {
     has: (resource: ResourceName, days: DayRange): boolean => runner.first(within(resource, days)) !== undefined,
-    note: (resource: ResourceName, day: Day): void =>
-      runner.run(
-        build
-          .insertInto('mirror_touched')
-          .values({ resource, day })
-          .onConflict((conflict) => conflict.doNothing()),
-      ),
     forget: (resource: ResourceName, { from, to }: DayRange): void =>
       runner.run(
         build

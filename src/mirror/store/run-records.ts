@@ -68,6 +68,9 @@ export function runRecords({ database, runner, now, step }: StorePorts) {
         )
         .map((row) => reportOf(runner, row)),
     run: (run: string) => readRun(runner, run),
+    /** The place of the run among all that there were. */
+    runNumber: (run: string): number =>
+      database.prepare<[string], number>('SELECT rowid FROM mirror_runs WHERE run = ?').pluck().get(run) ?? 0,
     recordEvent: (run: string, event: Omit<MirrorEvent, 'at'>): void =>
       step(() => writeEvent(runner, now(), run, event)),
     /** The last events, newest first: those of some kinds, or all. */

@@ -8,6 +8,7 @@ import type { Day, Timestamp } from '../../model/time.ts';
 import type { RememberedPage } from '../../store/mirror-types.ts';
 import { build, type Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import { quoteName } from '../../store/schema.ts';
+import { touchedDays } from './page-memory.ts';
 
 /** Returns the day by which a window owns the record. Records that no range of days shows have a day before all of them. */
 export function owningDay(createdAt: unknown): Day {
@@ -18,6 +19,7 @@ export function owningDay(createdAt: unknown): Day {
 export type Suppressions = ReturnType<typeof suppressionsIn>;
 
 export function suppressionsIn(database: Database, runner: Runner) {
+  const touched = touchedDays(database, runner);
   let sets: ReadonlyMap<ResourceName, Set<number>> | undefined;
 
   function readIds(): ReadonlyMap<ResourceName, Set<number>> {
@@ -65,7 +67,8 @@ export function suppressionsIn(database: Database, runner: Runner) {
         noteRow({ resource, id, user_id: user, since: at, seen_day: owningDay(createdAt) });
         if (idsOf(resource).has(id)) continue;
         // It belonged to someone else when the mirror stored it.
-        database.prepare(`DELETE FROM ${quoteName(resource)} WHERE "id" = ?`).run(BigInt(id));
+        const remove = database.prepare(`DELETE FROM ${quoteName(resource)} WHERE "id" = ?`);
+        touched.without(resource, () => remove.run(BigInt(id)));
         idsOf(resource).add(id);
       }
     },

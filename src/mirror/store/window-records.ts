@@ -1,6 +1,5 @@
 /** The records of windows: which days were read, when, and what their pages were. */
 import { type Selectable, type Updateable } from 'kysely';
-import type { DayRange } from '../../model/era.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import type { NewWindow, RememberedPage, Window } from '../../store/mirror-types.ts';
@@ -43,7 +42,8 @@ export function windowRecords({ database, runner, step }: StorePorts, suppressio
         touched.forget(window.resource, window);
         // The rows of an unsettled walk come from different moments, so no page stands for them.
         if (window.state !== 'settled') replacePages(runner, window, []);
-        updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
+        const end = isTouched ? { fresh_as_of: null } : {};
+        updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null, ...end });
         return isTouched;
       }),
     /** Settles a window. `end.pages` are those of its walk, for the next one to recognise. */
@@ -79,12 +79,6 @@ export function windowRecords({ database, runner, step }: StorePorts, suppressio
       }),
     /** Whether something else than a sync has changed rows of the window since its last walk began. */
     isTouched: (window: Window) => touched.has(window.resource, window),
-    /** Has the windows of these days compared row by row. */
-    compareAgain: (resource: ResourceName, days: DayRange): void =>
-      step(() => {
-        const differing = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
-        for (const { from } of differing) touched.note(resource, from);
-      }),
   };
 }
 

@@ -7,7 +7,7 @@ import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
 import { FileError, worstOf } from '../model/errors.ts';
 import { ageText, clockDifference, parseInstant, systemClock } from '../model/time.ts';
-import { checkCode, lineOf, type Problem, wordsOf } from '../worker/problems.ts';
+import { checkCode, detailsOf, effectsLine, lineOf, type Problem, wordsOf } from '../worker/problems.ts';
 import { type JobStatus, openServerStates, openWholeStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Returns no lines if there is neither a job nor a worker. What is wrong with them comes from src/worker/problems.ts. */
@@ -109,16 +109,29 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
 }
 
 /** With its words, in which the commands can be pasted. */
-type ShownProblem = Problem & { readonly problem: string; readonly next: string | null };
+type ShownProblem = Problem & {
+  readonly problem: string;
+  readonly effect: string | null;
+  readonly next: string | null;
+  readonly details: readonly string[];
+};
 
 function shownProblem(context: Pick<CliContext, 'reading'>, problem: Problem): ShownProblem {
   const { next } = wordsOf(problem);
-  return { ...problem, problem: lineOf(problem), next: next === null ? null : pasteable(context, next) };
+  return {
+    ...problem,
+    problem: lineOf(problem),
+    effect: effectsLine(problem),
+    next: next === null ? null : pasteable(context, next),
+    details: detailsOf(problem),
+  };
 }
 
 function problemLines(context: CliContext, problems: readonly ShownProblem[]): string[] {
-  return problems.flatMap(({ problem, next }) => [
+  return problems.flatMap(({ problem, effect, next, details }) => [
     paint(context, 'yellow', problem),
+    ...(effect === null ? [] : [`  ${effect}`]),
+    ...details.slice(0, context.verbose() ? undefined : 1).map((each) => `  ${onOneLine(each)}`),
     ...(next === null || next === '' ? [] : [`  ${next}`]),
   ]);
 }

@@ -69,7 +69,8 @@ mirror_windows | The windows of creation time that the records are read in, and 
   pages_read INTEGER | pages of the current walk that are in the mirror
   fresh_as_of TEXT? | every row of the window was seen on the server at or after this time
   run TEXT? | the run that touched it last
-  problem TEXT? | why it is not settled
+  cause TEXT? | why it is not settled, as a code: one outage is one cause
+  problem TEXT? | the same in words
   surplus INTEGER | records that its total counts and no page shows, such as those that are only marked as deleted
 mirror_pages | The pages of each window as they were last read: a page that comes again unchanged is not written again. | SELECT resource, count(*) AS pages FROM mirror_pages GROUP BY resource
   resource TEXT | users, packages, emails or coupons

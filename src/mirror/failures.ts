@@ -1,7 +1,15 @@
 /** The engine's own errors, and the failure that several resources share. */
 import { ForeignRecords, KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
-import { type ErrorOptions, FileError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
+import {
+  type ErrorOptions,
+  FileError,
+  IncompleteError,
+  KeyRefusedError,
+  OperatorError,
+  UnreachableError,
+} from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
+import type { WindowCause } from '../store/mirror-types.ts';
 import { SpentError } from './run-bounds.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
@@ -31,6 +39,15 @@ export function noteForeign(
 ): void {
   if (!(error instanceof ForeignRecords)) return;
   store.recordEvent(run, { resource, kind: 'foreign_records', subject: run, detail: error.message });
+}
+
+/** Returns why the window could not be read, by the error that ended its walk. */
+export function causeOf(error: OperatorError): WindowCause {
+  if (error instanceof KeyRefusedError) return 'key_refused';
+  if (error instanceof Unreachable) return 'server_unreachable';
+  if (error instanceof SpentError) return 'requests_spent';
+  if (error instanceof IncompleteError || error instanceof ContradictionError) return 'list_contradicts_itself';
+  return error instanceof FileError ? 'not_read' : 'server_failed';
 }
 
 /** Whether every other request of the resource would fail in the same way. */

@@ -14,10 +14,11 @@ export type Verdict =
    * records the total counts that no page shows.
    */
   | { readonly kind: 'complete'; readonly total: number; readonly asOf: Timestamp; readonly surplus: number }
-  /** `why`: for people. `isFinal`: another walk would end in the same way. `showsRest`: only what cannot be read is missing. */
+  /** `why`: for people, and its kind. `isFinal`: another walk would end in the same way. `showsRest`: only what cannot be read is missing. */
   | {
       readonly kind: 'incomplete';
       readonly total: number;
+      readonly cause: 'list_contradicts_itself' | 'list_changed' | 'records_unreadable';
       readonly why: string;
       readonly isFinal: boolean;
       readonly showsRest?: true;
@@ -162,19 +163,22 @@ export interface Known {
  */
 export function judge(walk: Walk, { surplus: known, freshAsOf, before }: Known): Verdict {
   const { total, ids, surplus } = walk;
-  const incomplete = (why: string, isFinal = false) => ({ kind: 'incomplete', total, why, isFinal }) as const;
+  const incomplete = (why: string, isFinal = false) =>
+    ({ kind: 'incomplete', total, cause: 'list_contradicts_itself', why, isFinal }) as const;
   if (walk.flaw !== undefined) return incomplete(walk.flaw, true);
   const contradiction = walk.contradiction(freshAsOf);
   if (contradiction !== undefined) return incomplete(contradiction);
   if (!walk.isSteady && !walk.grewAtTheEnd) {
-    return incomplete(`records came or went while it was read (${total} at the end, ${ids.size} seen)`);
+    const why = `records came or went while it was read (${total} at the end, ${ids.size} seen)`;
+    return { ...incomplete(why), cause: 'list_changed' };
   }
   if (walk.repeated > 0) {
     return incomplete(`${counted(walk.repeated, 'record')} came twice: they moved while it was read, or share an id`);
   }
   const isKnown = surplus > 0 && walk.isSteady && (surplus === known || isSame(walk, before));
   if (surplus === 0 || isKnown) {
-    if (walk.unreadable !== undefined) return { ...incomplete(walk.unreadable, true), showsRest: true };
+    if (walk.unreadable !== undefined)
+      return { ...incomplete(walk.unreadable, true), cause: 'records_unreadable', showsRest: true };
     return { kind: 'complete', total, asOf: walk.asOf, surplus };
   }
   return incomplete(`the server counts ${counted(total, 'record')}, its pages showed ${ids.size}`);

@@ -1,10 +1,10 @@
 /** Reads the state of the mirror, without any request. `status` must start fast, so this loads no engine. */
 import type { Releases } from '../model/releases.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { type Clock, earliest, parseInstant, type Timestamp } from '../model/time.ts';
+import { type Clock, type Day, earliest, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
-import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-types.ts';
+import { driftKinds, type RunDetail, type RunReport, type Window, type WindowCause } from '../store/mirror-types.ts';
 import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
@@ -117,14 +117,26 @@ function mirrorStatus(store: MirrorStore) {
   };
 }
 
+/** A window that is not settled, or whose rows another program has changed. */
+interface OpenWindow {
+  readonly from: Day;
+  readonly to: Day;
+  readonly state: Window['state'];
+  readonly cause: WindowCause;
+  /** Null if its walk did not get to its end. */
+  readonly problem: string | null;
+}
+
+/** Returns undefined if the window is as it should be. */
+function openWindow(store: MirrorStore, window: Window): OpenWindow | undefined {
+  const { from, to, state, cause, problem } = window;
+  if (problem !== null) return { from, to, state, cause: cause ?? 'not_read', problem };
+  if (store.isTouched(window)) return { from, to, state, cause: 'rows_altered', problem: touchedWords(window) };
+  return state === 'settled' ? undefined : { from, to, state, cause: 'not_read', problem };
+}
+
 function resourceStatus(store: MirrorStore, resource: ResourceName) {
   const windows = store.windows(resource);
-  const open = windows.flatMap((window) => {
-    const { from, to, state, problem } = window;
-    const isTouched = store.isTouched(window);
-    if (state === 'settled' && !isTouched) return [];
-    return [{ from, to, state, problem: problem ?? (isTouched ? touchedWords(window) : null) }];
-  });
   return {
     live: store.liveCount(resource),
     /** Records that the server may have but the mirror must not: they belong to forgotten people. */
@@ -132,8 +144,7 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
     fresh_as_of: store.freshAsOf(resource),
     capabilities: capabilityStatus(store, resource),
     windows: windows.length,
-    /** Windows that are not settled, or whose rows another program has changed, with the reason of each. */
-    open_problems: open,
+    open_problems: windows.flatMap((window) => openWindow(store, window) ?? []),
   };
 }
 

@@ -179,7 +179,7 @@ export function recordDifferences(
   try {
     for (const { resource, from, to } of differing) {
       const found = store.windows(resource).filter((window) => window.from < to && window.to > from);
-      for (const window of found) store.leaveWindow(run, window, { serverTotal: window.serverTotal, problem: differs });
+      for (const window of found) store.leaveWindow(run, window, { ...window, cause: 'rows_differ', problem: differs });
     }
   } finally {
     store.releaseLock(syncLock, run);

@@ -7,7 +7,7 @@ import type { RecordKey, ServedRecord } from '../model/records.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { addDays, type Clock, type Day, minuteMs } from '../model/time.ts';
-import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
+import type { StoredKnownRecord, Window, WindowCause } from '../store/mirror-types.ts';
 import { type Answers, brakeOn, provenGone, suspectsToAsk, type Suspicion, whyLeft, wordsOf } from './deletions.ts';
 import { ContradictionError } from './failures.ts';
 import { idsOn, type MirrorPage } from './page.ts';
@@ -52,7 +52,7 @@ export interface Suspect extends Suspicion {
   /** Records that the window's rows are those of the server. */
   readonly settle: () => void;
   /** Records why they may not be. */
-  readonly leave: (problem: string) => void;
+  readonly leave: (cause: WindowCause, problem: string) => void;
 }
 
 /** The suspects of one window that are asked for. */
@@ -119,7 +119,7 @@ export class Removal {
       for (const each of suspects) {
         if (!held.includes(each)) continue;
         left.add(each);
-        each.leave(`${problem} (${advice})`);
+        each.leave('deletions_refused', `${problem} (${advice})`);
       }
     }
     return suspects.filter((each) => !left.has(each));
@@ -132,7 +132,7 @@ export class Removal {
     const rows = suspects.reduce((sum, { ids }) => sum + ids.length, 0);
     const detail = `${counted(rows, 'record was', 'records were')} not shown, and ${unproven}`;
     store.recordEvent(run, { resource, kind: 'absence_unproven', subject: run, detail });
-    for (const { leave } of suspects) leave(detail);
+    for (const { leave } of suspects) leave('deletions_unproven', detail);
   }
 
   /** Asks for the suspects, with control records in between, and decides on each window once all of its answers are known. */
@@ -176,7 +176,7 @@ export class Removal {
     await this.#remove(provenGone(suspect, answers));
     const problem = whyLeft(suspect, answers);
     if (problem === null) suspect.settle();
-    else suspect.leave(problem);
+    else suspect.leave('list_contradicts_itself', problem);
   }
 
   /** Writes records that are not the window's, as the server showed them: their rows are then those of another window. */

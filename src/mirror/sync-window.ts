@@ -6,8 +6,8 @@ import { IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { addDays, type Day } from '../model/time.ts';
-import type { Window } from '../store/mirror-types.ts';
-import { ContradictionError, isHopeless, noteForeign } from './failures.ts';
+import type { Window, WindowCause } from '../store/mirror-types.ts';
+import { causeOf, ContradictionError, isHopeless, noteForeign } from './failures.ts';
 import { doubtOf, type Verdict, type Walk } from './judge.ts';
 import { farDay, wrongTotals } from './measure.ts';
 import type { Profile } from './profile.ts';
@@ -137,7 +137,7 @@ export class WindowVisitor {
       if (error instanceof ContradictionError && (error.what === 'beside' || this.#ports.trustsStored))
         throw this.#end(error);
       noteForeign(error, this.#ports);
-      this.#leave(window, null, error.message);
+      this.#leave(window, null, causeOf(error), error.message);
       // A list that contradicts itself was read; nothing failed.
       if (error instanceof IncompleteError) return [];
       this.#failed.add(window.from);
@@ -199,7 +199,9 @@ export class WindowVisitor {
     if (verdict.kind === 'incomplete' || verdict.surplus <= window.surplus) return verdict;
     const { source, resource, profile } = this.#ports;
     const why = doubtOf(walk, await source.newest(resource, window, profile, this.#signal));
-    return why === null ? verdict : { kind: 'incomplete', total: verdict.total, why, isFinal: true };
+    return why === null
+      ? verdict
+      : { kind: 'incomplete', total: verdict.total, cause: 'list_contradicts_itself', why, isFinal: true };
   }
 
   #conclude(window: Window, writer: WalkWriter, walk: Walk, verdict: Verdict): void {
@@ -214,7 +216,7 @@ export class WindowVisitor {
       if (walk.unreadable !== undefined) {
         store.recordEvent(run, { resource, kind: 'unreadable_records', subject: days, detail: walk.unreadable });
       }
-      const leaveSo = (): void => this.#leave(window, verdict.total, verdict.why);
+      const leaveSo = (): void => this.#leave(window, verdict.total, verdict.cause, verdict.why);
       // An unreadable record may be among those that were not shown, so each of them is asked for.
       if (verdict.showsRest === true) this.#suspect(window, walk, false, leaveSo, leaveSo);
       else leaveSo();
@@ -240,16 +242,16 @@ export class WindowVisitor {
     walk: Walk,
     isExact: boolean,
     settle: () => void,
-    leave = (problem: string): void => this.#leave(window, null, problem),
+    leave: Suspect['leave'] = (cause, problem) => this.#leave(window, null, cause, problem),
   ): void {
     const ids = this.#ports.store.unseenIds(window, walk.ids);
     if (ids.length === 0) return settle();
     this.#suspects.push({ window, ids, showedSome: walk.ids.size > 0, isExact, settle, leave });
   }
 
-  #leave(window: Window, total: number | null, problem: string): void {
+  #leave(window: Window, total: number | null, cause: WindowCause, problem: string): void {
     const { store, run, progress, resource } = this.#ports;
-    store.leaveWindow(run, window, { serverTotal: total ?? window.serverTotal, problem });
+    store.leaveWindow(run, window, { serverTotal: total ?? window.serverTotal, cause, problem });
     progress({ kind: 'notice', resource, text: `${window.from}..${window.to}: ${problem}` });
   }
 
@@ -283,7 +285,7 @@ export class WindowVisitor {
       signal.throwIfAborted();
       if (!(error instanceof OperatorError) || error instanceof ContradictionError || isHopeless(error)) throw error;
       const walking = store.windows(resource).filter(({ state }) => state === 'walking');
-      for (const window of walking) this.#leave(window, null, error.message);
+      for (const window of walking) this.#leave(window, null, causeOf(error), error.message);
     }
   }
 

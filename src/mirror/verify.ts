@@ -236,6 +236,7 @@ function outsideOf({ resource }: Ports, windows: readonly Window[]): Window[] {
     serverTotal: null,
     pagesRead: 0,
     freshAsOf: null,
+    cause: null,
     problem: null,
     surplus: 0,
   } as const;

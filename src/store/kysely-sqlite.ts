@@ -23,7 +23,7 @@ import {
 import type { ResourceName } from '../model/resources.ts';
 import { Turns } from '../model/turns.ts';
 import { busyMs } from './file-kind.ts';
-import type { ResourceStatus, RunStatus, WindowState } from './mirror-types.ts';
+import type { ResourceStatus, RunStatus, WindowCause, WindowState } from './mirror-types.ts';
 
 /** Kysely over the dialect, with camel case for column names: `fileHash` stands for `file_hash`. */
 export function tablesOver<Tables>(dialect: Dialect): Kysely<Tables> {
@@ -153,6 +153,7 @@ export interface Tables {
     pages_read: Generated<number>;
     fresh_as_of: string | null;
     run: string | null;
+    cause: WindowCause | null;
     problem: string | null;
   };
   mirror_pages: {

@@ -7,6 +7,21 @@ import type { Day, Timestamp } from '../model/time.ts';
 /** `pending`: not read yet; `walking`: a walk has begun; `settled`: its last walk was consistent; `unsettled`: it was not. */
 export type WindowState = 'pending' | 'walking' | 'settled' | 'unsettled';
 
+/** Why a window is not settled: one outage is one cause, however many windows it leaves. */
+export type WindowCause =
+  | 'key_refused'
+  | 'server_unreachable'
+  | 'server_failed'
+  | 'list_contradicts_itself'
+  | 'list_changed'
+  | 'records_unreadable'
+  | 'deletions_refused'
+  | 'deletions_unproven'
+  | 'requests_spent'
+  | 'rows_altered'
+  | 'rows_differ'
+  | 'not_read';
+
 /** A half-open range `[from, to)` of creation days, and what is known about it. */
 export interface Window {
   readonly resource: ResourceName;
@@ -19,13 +34,15 @@ export interface Window {
   readonly pagesRead: number;
   /** Every row of the window was seen on the server at or after this time; null if the window was never read whole. */
   readonly freshAsOf: Timestamp | null;
+  /** Null unless it is `unsettled`. */
+  readonly cause: WindowCause | null;
   readonly problem: string | null;
   /** How many records its total counts that no page shows, as the last walk has found. */
   readonly surplus: number;
 }
 
 export type NewWindow = Pick<Window, 'from' | 'to'> &
-  Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf' | 'problem' | 'surplus'>>;
+  Partial<Pick<Window, 'state' | 'serverTotal' | 'freshAsOf' | 'cause' | 'problem' | 'surplus'>>;
 
 /** A page of a window's last settled walk, recognised by the hash of its bytes. */
 export interface RememberedPage {

@@ -117,6 +117,7 @@ const bookkeeping = [
   pages_read INTEGER NOT NULL DEFAULT 0,
   fresh_as_of TEXT,
   run TEXT,
+  cause TEXT,
   problem TEXT,
   surplus INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (resource, from_day)

@@ -181,9 +181,18 @@ function codeTag(code: string, before: string): Part {
 }
 
 /** A box that says what is wrong and what to do. */
-export function problemTag(problem: string, advice?: string): Html {
+/** @param details for those who want to know more, folded */
+export function problemTag(problem: string, advice?: string, details: readonly string[] = []): Html {
   return html`<div class="problem" role="alert">
     <strong>${prose(problem)}</strong>${advice === undefined ? null : html`<p class="lines">${prose(advice)}</p>`}
+    ${
+      details.length === 0
+        ? null
+        : html`<details>
+            <summary>Details</summary>
+            <p class="lines">${details.join('\n')}</p>
+          </details>`
+    }
   </div>`;
 }
 

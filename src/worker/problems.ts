@@ -3,11 +3,12 @@
  * Alerts leave the machine, so the facts of what they tell hold nothing in the words of the server or of a file.
  */
 import { type ExitCode, worstOf } from '../model/errors.ts';
+import type { Job } from '../model/job.ts';
 import { isResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { durationText, secondMs, type Timestamp } from '../model/time.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
-import type { RunReport } from '../store/mirror-types.ts';
+import type { RunReport, WindowCause } from '../store/mirror-types.ts';
 import type { Facts, JobFacts } from './facts.ts';
 import type { Check, Freshness, JournalHealth, MirrorHealth, OpenBatch } from './store/health.ts';
 import type { JobRun, RunOutcome } from './store/port.ts';
@@ -24,11 +25,11 @@ interface FactsOf {
   readonly worker_file: { readonly message: string };
   readonly stale: { readonly resources: readonly string[]; readonly max_staleness_seconds: number };
   readonly deletions_refused: { readonly resource: string; readonly windows: number };
-  /** Windows of these resources are not settled, for one reason; null if the run that read them did not get to their end. */
+  /** Parts of these resources were not read whole, for one cause. `reason`: that of the first of them, in its own words. */
   readonly not_settled: {
+    readonly cause: WindowCause;
     readonly resources: readonly string[];
     readonly windows: number;
-    readonly first: string;
     readonly reason: string | null;
   };
   readonly never_read: { readonly resources: readonly string[]; readonly is_running: boolean };
@@ -55,7 +56,13 @@ export type ProblemCode = keyof FactsOf;
 
 /** Something that is wrong. `since`: when that began, or was noticed; null if that is not known. */
 export type Problem<C extends ProblemCode = ProblemCode> = {
-  readonly [Code in C]: { readonly code: Code; readonly facts: FactsOf[Code]; readonly since: Timestamp | null };
+  readonly [Code in C]: {
+    readonly code: Code;
+    readonly facts: FactsOf[Code];
+    readonly since: Timestamp | null;
+    /** What is wrong because of it. */
+    readonly effects?: readonly Problem[];
+  };
 }[C];
 
 export interface Words {
@@ -63,6 +70,8 @@ export interface Words {
   readonly what: string;
   /** What to do, with commands in backquotes; null if there is nothing to do. */
   readonly next: string | null;
+  /** For those who want to know more: the reason in its own words, perhaps with an address. */
+  readonly detail?: string | null;
 }
 
 const steps = {
@@ -104,19 +113,18 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
     what: `never read whole: ${resources.join(', ')}`,
     next: is_running ? 'Next: wait for the sync that is running' : steps.sync,
   }),
-  not_settled: ({ resources, windows, first, reason }) => {
-    const of = resources.join(', ');
-    if (reason === null) return { what: `${of}: ${counted(windows, 'window')} not read to the end`, next: steps.sync };
-    const more = windows === 1 ? '' : `, and ${counted(windows - 1, 'more window')}`;
-    return { what: `${of} ${first}${more}: ${reason}`, next: steps.sync };
+  not_settled: ({ cause, resources, windows, reason }) => {
+    const [what, next = steps.sync] = causes[cause];
+    const parts = `${counted(windows, 'part')} of ${resources.join(', ')}`;
+    return { what: `${parts} ${windows === 1 ? 'is' : 'are'} not up to date: ${what}`, next, detail: reason };
   },
   last_run: ({ started_at, status, reasons }) => {
     // A run whose disk was full looks like one that was killed.
     const ended =
       status === 'failed' ? status : status === 'killed' ? 'was killed or could not write its end' : `was ${status}`;
     const why = reasons.map(({ resources, reason }) => `${resources.join(', ')}: ${reason}`).join('; ');
-    const what = `the last run, of ${started_at}, ${ended}${why === '' ? '' : ` (${why})`}`;
-    return { what, next: status === 'failed' ? steps.doctor : steps.sync };
+    const next = status === 'failed' ? steps.doctor : steps.sync;
+    return { what: `the last sync, of ${started_at}, ${ended}`, next, detail: why === '' ? null : why };
   },
   key_refused: ({ jobs }) => ({ what: `${jobs.join(', ')} failed: the server refused the key`, next: steps.doctor }),
   server_unreachable: ({ jobs }) => ({
@@ -129,6 +137,28 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
     return { what: `${job} ${end}${code}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`, next };
   },
   test: () => ({ what: 'this is a test, nothing is wrong', next: null }),
+};
+
+/** Why parts of a list are not up to date, and what to do if it is not just another sync. */
+const causes: Readonly<Record<WindowCause, readonly [what: string, next?: string]>> = {
+  key_refused: ['the server refused the key', steps.doctor],
+  server_unreachable: ['the server could not be reached', steps.doctor],
+  server_failed: ['the server failed'],
+  list_contradicts_itself: ['the server contradicts itself'],
+  list_changed: ['records came and went while they were read'],
+  records_unreadable: [
+    'some records cannot be read',
+    'Next: report them to whoever runs the server; `admin-mirror status --verbose` names them',
+  ],
+  deletions_refused: [
+    'many records disappeared at once, and were kept here',
+    'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
+  ],
+  deletions_unproven: ['records disappeared, and nothing proves that they are gone'],
+  requests_spent: ['the last sync had used its requests'],
+  rows_altered: ['another program has changed their rows'],
+  rows_differ: ['a comparison has found rows that differ'],
+  not_read: ['not read to the end'],
 };
 
 /** What became of a job, and what to do next. */
@@ -173,6 +203,17 @@ export function lineOf(problem: Problem): string {
   return problem.since === null ? what : `${what}, since ${problem.since}`;
 }
 
+/** What is wrong because of it, in one line; null if nothing is. */
+export function effectsLine({ effects = [] }: Problem): string | null {
+  return effects.length === 0 ? null : `so ${effects.map((each) => wordsOf(each).what).join('; ')}`;
+}
+
+/** The reasons in their own words: its own, and those of its effects. */
+export function detailsOf(problem: Problem): string[] {
+  const own = wordsOf(problem).detail ?? null;
+  return [...(own === null ? [] : [own]), ...(problem.effects ?? []).flatMap(detailsOf)];
+}
+
 /** Identifies the problem while it lasts: `job_failed:sync`. */
 export function keyOf({ code, facts }: Problem): string {
   const [subject] = ['job', 'batch', 'resource'].flatMap((name) => (name in facts ? [Object(facts)[name]] : []));
@@ -196,14 +237,22 @@ export function problemsOf(
     ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, known)),
     ...(trouble === null ? [] : [{ code: 'worker_file', facts: { message: trouble }, since: null } as const]),
     ...('problem' in mirror ? keep('stale', 'deletions_refused') : [...staleness(freshness), ...heldBack(mirror)]),
-    ...(jobs === undefined ? keep('key_refused', 'server_unreachable', 'job_failed') : failedJobs(jobs)),
+    ...(jobs === undefined ? keep('key_refused', 'server_unreachable', 'job_failed') : failedJobs(jobs, mirror)),
   ];
 }
 
-/** A job's problem ends with its next complete run. */
-function failedJobs(jobs: readonly JudgedJob[]): Problem[] {
+/** A job's problem ends with its next complete run; that of a sync also once a sync by hand has read everything. */
+function failedJobs(jobs: readonly JudgedJob[], mirror: Check<MirrorHealth>): Problem[] {
+  const read = 'found' in mirror ? mirror.found.resources : [];
+  const isOver = (job: Job, run: JobRun): boolean => {
+    const { operands } = job.call;
+    const own = read.filter(({ resource }) => operands.length === 0 || operands.includes(resource));
+    return job.run === 'sync' && own.length > 0 && own.every(({ completeAt }) => (completeAt ?? '') > endOf(run));
+  };
   const failed = jobs.flatMap(({ job, judged }) =>
-    judged?.outcome && judged.outcome !== 'complete' ? [{ job, run: judged, outcome: judged.outcome }] : [],
+    judged?.outcome && judged.outcome !== 'complete' && !isOver(job, judged)
+      ? [{ job, run: judged, outcome: judged.outcome }]
+      : [],
   );
   const causes = Map.groupBy(failed, ({ job, run }) =>
     run.outcome === 'failed' && (job.run === 'sync' || job.run === 'verify')
@@ -230,9 +279,9 @@ const serverCodes: Readonly<Record<number, 'key_refused' | 'server_unreachable'>
 
 const endOf = ({ finishedAt, startedAt }: JobRun): Timestamp => finishedAt ?? startedAt;
 
-/** Whether this sync ran in that run of a job. */
+/** Whether this sync ran in that run of a job, and the mirror itself says better what became of it than the job's exit code. */
 export function ranIn({ started_at }: Pick<RunReport, 'started_at'>, { job, judged }: JudgedJob): boolean {
-  if (job.run !== 'sync' || judged === undefined) return false;
+  if (job.run !== 'sync' || judged === undefined || judged.exitCode === 3 || judged.exitCode === 4) return false;
   return judged.startedAt <= started_at && started_at <= endOf(judged);
 }
 
@@ -271,7 +320,35 @@ function openBatches(journal: Check<JournalHealth>, known: readonly Problem[]): 
 export function statusProblems(mirror: MirrorStatus, told: readonly Problem[]): Problem[] {
   const order = Object.keys(words);
   const found = [...told, ...neverRead(mirror), ...notSettled(mirror, told), ...lastRun(mirror)];
-  return found.sort((one, other) => order.indexOf(one.code) - order.indexOf(other.code));
+  const sorted = found.sort((one, other) => order.indexOf(one.code) - order.indexOf(other.code));
+  return byCause(sorted);
+}
+
+/** One outage is one problem: what follows from it is told with it. */
+function byCause(problems: readonly Problem[]): Problem[] {
+  const ranks = problems.map(causeRank);
+  const first = Math.min(...ranks);
+  const cause = problems[ranks.indexOf(first)];
+  if (cause === undefined || first === Infinity) return [...problems];
+  const effects = problems.filter((each) => each !== cause && followsFrom(each, cause));
+  const told = effects.length === 0 ? cause : { ...cause, effects };
+  return problems.flatMap((each) => (each === cause ? [told] : effects.includes(each) ? [] : [each]));
+}
+
+/** The lower, the more follows from it; Infinity if nothing does. */
+function causeRank({ code, facts }: Problem): number {
+  const isUnread = code === 'not_settled' && facts.cause === 'not_read';
+  const order: readonly ProblemCode[] = ['key_refused', 'server_unreachable', 'not_settled', 'last_run'];
+  const rank = order.indexOf(code);
+  return rank === -1 ? Infinity : isUnread ? order.length : rank;
+}
+
+const ofTheServer: readonly WindowCause[] = ['key_refused', 'server_unreachable', 'server_failed', 'not_read'];
+
+function followsFrom({ code, facts }: Problem, cause: Problem): boolean {
+  if (code !== 'not_settled') return code === 'stale' || code === 'never_read' || code === 'last_run';
+  // What a run did not come to has no cause of its own.
+  return cause.code === 'not_settled' ? facts.cause === 'not_read' : ofTheServer.includes(facts.cause);
 }
 
 /** Returns the exit code of `status --check`. */
@@ -293,29 +370,25 @@ function neverRead({ resources, running }: MirrorStatus): Problem[] {
   return [{ code: 'never_read', facts: { resources: names, is_running }, since: null }];
 }
 
-/** One problem for each reason: a server that is gone, or a wrong total, may keep a hundred windows open. */
+/** One problem for each cause. */
 function notSettled({ resources, running }: MirrorStatus, told: readonly Problem[]): Problem[] {
   const open = Object.entries(resources).flatMap(([resource, { fresh_as_of, open_problems }]) => {
     // While a run works, it may be reading what has no reason; what was never read whole is a problem of its own.
     const isRead = running === null && fresh_as_of !== null;
-    const windows = open_problems.flatMap(({ problem, from, to }) =>
-      problem === null && !isRead ? [] : [{ resource, window: `${from}..${to}`, reason: problem }],
-    );
+    const windows = open_problems.filter(({ problem }) => problem !== null || isRead);
     const held = told.find(({ code, facts }) => code === 'deletions_refused' && facts.resource === resource);
-    return held?.code === 'deletions_refused' && held.facts.windows >= windows.length ? [] : windows;
+    const isTold = held?.code === 'deletions_refused' && held.facts.windows >= windows.length;
+    return isTold ? [] : windows.map(({ cause, problem }) => ({ resource, cause, reason: problem }));
   });
-  return Array.from(
-    Map.groupBy(open, ({ reason }) => reason),
-    ([reason, found]): Problem => {
-      const facts = {
-        resources: [...new Set(found.map(({ resource }) => resource))],
-        windows: found.length,
-        first: found[0]?.window ?? '',
-        reason,
-      };
-      return { code: 'not_settled', facts, since: null };
-    },
+  // The cause of most of it first.
+  const byCount = [...Map.groupBy(open, ({ cause }) => cause)].sort(
+    ([a, one], [b, other]) => Number(a === 'not_read') - Number(b === 'not_read') || other.length - one.length,
   );
+  return byCount.map(([cause, found]): Problem => {
+    const resources = [...new Set(found.map(({ resource }) => resource))];
+    const facts = { cause, resources, windows: found.length, reason: found[0]?.reason ?? null };
+    return { code: 'not_settled', facts, since: null };
+  });
 }
 
 /** The last run that has ended, if it has reasons that no window names already. */

@@ -38,7 +38,7 @@ test(
     const { page, problems } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
     await page.goto('/');
     const wrong = page.getByRole('alert').filter({ hasText: 'was refused (403)' });
-    await wrong.getByText('reads the open parts again').waitFor();
+    await wrong.getByText('shows what is wrong').waitFor();
     expect(await findingsOf(page)).toEqual([]);
     await page.getByRole('table', { name: 'Last runs' }).getByRole('link', { name: night.run }).click();
     await page.getByText('✗ partial').waitFor();

@@ -120,7 +120,7 @@ describe('status --check', () => {
     const { code, stdout } = await invoke(['status', '--check'], { folder, environment: fresh });
     expect(code).toBe(5);
     expect(stdout).toMatch(
-      /the last run, of .*, failed \(users, packages, emails, coupons: .*the connection was refused/,
+      /^the last sync, of .*, failed\n {2}users, packages, emails, coupons: .*the connection was refused/,
     );
     expect(stdout).toMatch(/Next: `npx admin-mirror doctor`/);
   });
@@ -148,18 +148,20 @@ describe('status --check', () => {
     const { code, stdout } = await check();
     expect(code).toBe(5);
     expect(stdout).toMatch(
-      /^the last run, of \S+, was killed or could not write its end\n {2}Next: `npx admin-mirror sync`/m,
+      /^the last sync, of \S+, was killed or could not write its end\n {2}so 1 part of users is not up to date: not read to the end\n {2}Next: `npx admin-mirror sync`/,
     );
-    expect(stdout).toMatch(/^users: 1 window not read to the end\n/m);
     const again = beginSync(file, 'second', ['coupons']);
     // Another run has begun. Until it ends, the one before it counts.
     expect(await check()).toMatchObject({
       code: 5,
-      stdout: expect.stringMatching(/^the last run, of \S+, was killed/m),
+      stdout: expect.stringMatching(/^the last sync, of \S+, was killed/),
     });
     again.close();
     await sync(sandbox, file, { resources: ['coupons'] });
-    expect(await check()).toMatchObject({ code: 5, stdout: expect.stringMatching(/^users: 1 window not read/) });
+    expect(await check()).toMatchObject({
+      code: 5,
+      stdout: expect.stringMatching(/^1 part of users is not up to date: not read/),
+    });
     await sync(sandbox, file);
     expect(await check()).toMatchObject({ code: 0 });
   });
@@ -178,8 +180,9 @@ describe('status --check', () => {
     store.close();
     const { code, stdout } = await check();
     expect(code).toBe(5);
-    expect(stdout).toMatch(/^never read whole: users, packages, emails, coupons\n {2}Next: `npx admin-mirror sync`/);
-    expect(stdout).toMatch(/^the last run, of \S+, was killed or could not write its end$/m);
+    expect(stdout).toMatch(
+      /^the last sync, of \S+, was killed or could not write its end\n {2}so never read whole: users, packages, emails, coupons\n/,
+    );
   });
 
   test('ends with 5 after a job that failed or was killed, whether a worker runs or not, and with 0 once it is complete', async () => {
@@ -207,6 +210,37 @@ describe('status --check', () => {
     });
     const shown = await invoke(['status', '--config', 'settings.yaml'], { folder, environment: fresh });
     expect(shown.stdout).toMatch(/\n {2}tables {2}killed\n/);
+  });
+
+  test('tells an outage once, with what follows from it, until its cause is over', async () => {
+    const { folder, sandbox, file } = await mirroredFolder({ users: 600 }, { pageSize: 20, windowPages: 3 });
+    const config = 'jobs: [{ name: nightly, run: sync, cron: "15 2 * * *" }]';
+    writeFileSync(join(folder, 'settings.yaml'), config, { mode: 0o600 });
+    const store = openWorkerStore(workerFileOf(file));
+    await store.adoptJobs([{ name: 'nightly', cron: '15 2 * * *', timezone: 'UTC' }]);
+    await store.close();
+    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    const constants = { api: { attempts: 2, pageSize: 20 }, sync: { windowPages: 3 } };
+    const run = (words: readonly string[], more = {}) =>
+      runCli([...words, '--config', 'settings.yaml'], { folder, environment: { ...environment, ...more }, constants });
+    const check = async () => {
+      const { stdout } = await run(['status', '--check', '--json'], fresh);
+      return (
+        JSON.parse(stdout) as { problems: readonly { code: string; effects?: readonly { code: string }[] }[] }
+      ).problems.map(({ code, effects = [] }) => [code, ...effects.map((each) => each.code)]);
+    };
+    const pages = { path: /users\?paginate=\d+&page=\d+&.*date=2024/ };
+    sandbox.control.faultNext({ fault: 'error_502', times: 10_000, match: pages });
+    await run(['sync', '--full', '--quiet']);
+    expect(await check()).toEqual([['not_settled']]);
+    sandbox.control.setBehaviour({ read_error_500: 1 });
+    await run(['schedule', '--once', 'nightly']);
+    expect(await check()).toEqual([['server_unreachable', 'not_settled', 'not_settled', 'last_run']]);
+    sandbox.control.setBehaviour({ read_error_500: 0 });
+    expect((await sync(sandbox, file, { pageSize: 20, windowPages: 3, clock: systemClock })).report.status).toBe(
+      'complete',
+    );
+    expect(await check()).toEqual([]);
   });
 
   // proves: status-check

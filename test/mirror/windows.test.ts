@@ -29,6 +29,7 @@ function window(from: string, to: string, more: Partial<Window> = {}): Window {
     serverTotal: 10,
     pagesRead: 1,
     freshAsOf: '2026-11-01T00:00:00.000000Z' as Timestamp,
+    cause: null,
     problem: null,
     surplus: 0,
     ...more,

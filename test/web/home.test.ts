@@ -33,9 +33,10 @@ describe('the home page', () => {
     const page = await (await anna.get('/')).text();
     expect(page).toContain('users: the server is &lt;b&gt;down&lt;/b&gt;');
     expect(page).toContain('admin-mirror doctor');
-    expect(page).toMatch(/the last run, of \S+, failed \(users/);
-    // However many problems lead there, the link appears once below them and once among the runs.
-    expect(page.split('role="alert"').length).toBeGreaterThan(2);
+    expect(page).toMatch(/the last sync, of \S+, failed</);
+    expect(page).toMatch(/so the mirror is older than/);
+    // One outage is one problem, and the link appears once below it and once among the runs.
+    expect(page.split('role="alert"')).toHaveLength(2);
     expect(page.split('href="/runs/new?what=sync"')).toHaveLength(3);
     expect(page).not.toContain('Nothing is wrong');
     const rita = await browser('rita', ['reader']);

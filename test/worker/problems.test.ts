@@ -25,7 +25,7 @@ function ran(outcome: RunOutcome, exitCode: number | null = null, more: Partial<
 }
 
 const fresh = { freshAsOf: timestampOf(now - hourMs), knownAt: timestampOf(now - hourMs) };
-const users: ResourceHealth = { resource: 'users', ...fresh, live: 5, serverTotal: 5, heldBack: 0 };
+const users: ResourceHealth = { resource: 'users', ...fresh, completeAt: null, live: 5, serverTotal: 5, heldBack: 0 };
 
 interface World extends Partial<Pick<Judged, 'journal' | 'trouble' | 'mirror'>> {
   readonly judged?: JobRun | 'unreadable';
@@ -76,14 +76,14 @@ const each: {
   ],
   never_read: [{ resources: ['users'], is_running: true }, 'never read whole: users', /wait for the sync/, 5],
   not_settled: [
-    { resources: ['users', 'emails'], windows: 3, first: '2026-01-01..2026-02-01', reason: 'it contradicts itself' },
-    'users, emails 2026-01-01..2026-02-01, and 2 more windows: it contradicts itself',
+    { cause: 'list_contradicts_itself', resources: ['users', 'emails'], windows: 3, reason: '5 more' },
+    '3 parts of users, emails are not up to date: the server contradicts itself',
     /sync/,
     5,
   ],
   last_run: [
     { started_at: timestampOf(now), status: 'failed', reasons: [{ resources: ['users'], reason: 'no answer' }] },
-    'the last run, of 2026-03-11T10:00:00.000000Z, failed (users: no answer)',
+    'the last sync, of 2026-03-11T10:00:00.000000Z, failed',
     /doctor/,
     5,
   ],
@@ -147,6 +147,16 @@ describe('a job', () => {
     expect(found(unreachable)).toEqual([['server_unreachable', { jobs: ['sync', 'verify'] }], ofExport]);
     expect(found(ran('complete', 0))).toEqual([['server_unreachable', { jobs: ['verify'] }], ofExport]);
     expect(found(ran('failed', 3))[0]).toEqual(['key_refused', { jobs: ['sync'] }]);
+  });
+
+  test.each([
+    ['a sync by hand was complete since', 1, 5, []],
+    ['a sync by hand was complete before', -1, 5, ['job_failed:sync']],
+    ['the server kept it out, and a sync by hand was complete since', 1, 4, []],
+  ])('that failed is over if %s', (_, hours, exitCode, problems) => {
+    const completeAt = timestampOf(now + hours * hourMs);
+    const judged = ran(exitCode === 5 ? 'partial' : 'failed', exitCode);
+    expect(namesOf({ judged, resources: [{ ...users, completeAt }] })).toEqual(problems);
   });
 
   test('is told of without text from the server or a file', () => {

@@ -43,7 +43,7 @@ export function windowRecords({ database, runner, step }: StorePorts, suppressio
         // The rows of an unsettled walk come from different moments, so no page stands for them.
         if (window.state !== 'settled') replacePages(runner, window, []);
         const end = isTouched ? { fresh_as_of: null } : {};
-        updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null, ...end });
+        updateWindow(runner, window, { state: 'walking', pages_read: 0, run, cause: null, problem: null, ...end });
         return isTouched;
       }),
     /** Settles a window. `end.pages` are those of its walk, for the next one to recognise. */
@@ -59,14 +59,22 @@ export function windowRecords({ database, runner, step }: StorePorts, suppressio
         if (pages !== 'as they are') {
           replacePages(runner, window, suppressions.withoutTimes(window.resource, pages));
         }
-        updateWindow(runner, window, { state: 'settled', problem: null, run, server_total, fresh_as_of, surplus });
+        updateWindow(runner, window, {
+          state: 'settled',
+          cause: null,
+          problem: null,
+          run,
+          server_total,
+          fresh_as_of,
+          surplus,
+        });
       }),
     /** Leaves a window to be read again, with the reason. What an earlier walk has proven stays. */
-    leaveWindow: (run: string, window: Window, end: Pick<Window, 'serverTotal' | 'problem'>): void =>
+    leaveWindow: (run: string, window: Window, end: Pick<Window, 'serverTotal' | 'cause' | 'problem'>): void =>
       step(() => {
         replacePages(runner, window, []);
-        const { serverTotal: server_total, problem } = end;
-        updateWindow(runner, window, { state: 'unsettled', server_total, problem, run });
+        const { serverTotal: server_total, cause, problem } = end;
+        updateWindow(runner, window, { state: 'unsettled', server_total, cause, problem, run });
       }),
     /** The pages of the window's last settled walk; none if its rows were written since, or if it was not settled. */
     rememberedPages: (window: Window) => readPages(runner, window),
@@ -87,7 +95,7 @@ type Row = Omit<Selectable<Tables['mirror_windows']>, 'resource' | 'run'>;
 function readWindows(runner: Runner, resource: ResourceName): Window[] {
   const query = build
     .selectFrom('mirror_windows')
-    .select(['from_day', 'to_day', 'state', 'server_total', 'pages_read', 'fresh_as_of', 'problem', 'surplus'])
+    .select(['from_day', 'to_day', 'state', 'server_total', 'pages_read', 'fresh_as_of', 'cause', 'problem', 'surplus'])
     .where('resource', '=', resource)
     .orderBy('from_day');
   return runner.all<Row>(query).map((row) => ({
@@ -98,6 +106,7 @@ function readWindows(runner: Runner, resource: ResourceName): Window[] {
     serverTotal: row.server_total,
     pagesRead: row.pages_read,
     freshAsOf: row.fresh_as_of as Timestamp | null,
+    cause: row.cause,
     problem: row.problem,
     surplus: row.surplus,
   }));
@@ -113,6 +122,7 @@ function insertWindows(runner: Runner, resource: ResourceName, windows: readonly
         state: window.state ?? 'pending',
         server_total: window.serverTotal ?? null,
         fresh_as_of: window.freshAsOf ?? null,
+        cause: window.cause ?? null,
         problem: window.problem ?? null,
         surplus: window.surplus ?? 0,
       }),
@@ -124,7 +134,7 @@ function insertWindows(runner: Runner, resource: ResourceName, windows: readonly
 export function resetWalks(runner: Runner, resource: ResourceName, day?: Day): void {
   const all = build
     .updateTable('mirror_windows')
-    .set({ state: 'pending', pages_read: 0, problem: null })
+    .set({ state: 'pending', pages_read: 0, cause: null, problem: null })
     .where('resource', '=', resource);
   runner.run(day === undefined ? all : all.where('from_day', '<=', day).where('to_day', '>', day));
 }

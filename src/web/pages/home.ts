@@ -4,7 +4,7 @@ import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
-import { lineOf, type Problem, wordsOf } from '../../worker/problems.ts';
+import { detailsOf, effectsLine, lineOf, type Problem, wordsOf } from '../../worker/problems.ts';
 import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';
@@ -58,7 +58,12 @@ function problemTags(problems: readonly Problem[], visit: Visit): Html {
   const steps = problems.map((each) => stepTag(each, visit));
   const isRepeated = (at: number): boolean => String(steps[at]) === String(steps[at + 1]);
   return html`<h2>What is wrong</h2>
-    ${problems.map((each, at) => html`${problemTag(lineOf(each), wordsOf(each).next ?? '')} ${isRepeated(at) ? null : steps[at]}`)}`;
+    ${problems.map((each, at) => html`${problemTag(lineOf(each), linesUnder(each), detailsOf(each))} ${isRepeated(at) ? null : steps[at]}`)}`;
+}
+
+/** What follows from the problem, and what to do. */
+function linesUnder(problem: Problem): string {
+  return [effectsLine(problem), wordsOf(problem).next].filter((line) => line !== null).join('\n');
 }
 
 const ofJobs: readonly string[] = ['job_failed', 'key_refused', 'server_unreachable', 'worker_file'];

@@ -17,6 +17,8 @@ export interface ResourceHealth {
   readonly freshAsOf: Timestamp | null;
   /** The latest `fresh_as_of` that any run proved; if there is none, the time of the first request for it. */
   readonly knownAt: Timestamp;
+  /** When the last run ended that read it completely; null if none did. */
+  readonly completeAt: Timestamp | null;
   /** Rows at the end of its last run; null before the first has ended. */
   readonly live: number | null;
   /** Records that the server counted then; null if it gave no count. */
@@ -83,6 +85,7 @@ interface ResourceRow {
   readonly begins_at: string;
   readonly fresh_as_of: string | null;
   readonly proven_at: string | null;
+  readonly complete_at: string | null;
   readonly live: number | null;
   readonly server_total: number | null;
 }
@@ -90,6 +93,8 @@ interface ResourceRow {
 const resourceSql = `SELECT begins_at,
     (SELECT fresh_as_of FROM mirror_freshness WHERE resource = @resource) AS fresh_as_of,
     (SELECT max(fresh_as_of) FROM mirror_run_resources WHERE resource = @resource) AS proven_at,
+    (SELECT max(finished_at) FROM mirror_runs JOIN mirror_run_resources AS part USING (run)
+     WHERE resource = @resource AND part.status = 'complete') AS complete_at,
     last.live, last.server_total
   FROM mirror_history
   LEFT JOIN (
@@ -122,6 +127,7 @@ function mirrorHealth(file: string): MirrorHealth | undefined {
           resource,
           freshAsOf: row.fresh_as_of as Timestamp | null,
           knownAt: (row.proven_at ?? row.begins_at) as Timestamp,
+          completeAt: row.complete_at as Timestamp | null,
           live: row.live,
           serverTotal: row.server_total,
           heldBack: heldBack.get(resource) ?? 0,

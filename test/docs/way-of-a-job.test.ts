@@ -5,7 +5,7 @@ import { Releases } from '../../src/model/releases.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { passedToChild } from '../../src/settings/passed.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
-import { sectionOf } from '../support/documents.ts';
+import { filesOfWay } from '../support/documents.ts';
 import { jobOf } from '../support/jobs.ts';
 import { operator } from '../support/people.ts';
 import { openReceiver } from '../support/receiver.ts';
@@ -93,8 +93,7 @@ async function firstNews(): Promise<string> {
 }
 
 test('the files of the way of a job are at most eight, and each can be broken', async () => {
-  const rows = sectionOf('docs/architecture.md', 'The way of a job').matchAll(/^\| `(src\/[\w/.-]+\.ts)`/gm);
-  const files = Array.from(rows, ([, file]) => file);
+  const files = filesOfWay('The way of a job');
   expect(files).toEqual(Object.keys(breaks));
   expect(files.length).toBeLessThanOrEqual(8);
   expect(await firstNews()).toMatch(/^job_failed .*"exit_code":2/);

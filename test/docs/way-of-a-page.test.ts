@@ -1,6 +1,6 @@
 /** Holds the way of a page in docs/architecture.md to a sync: whichever of its files breaks, the sync fails. */
 import { afterEach, expect, test, vi } from 'vitest';
-import { sectionOf } from '../support/documents.ts';
+import { filesOfWay } from '../support/documents.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -43,12 +43,7 @@ afterEach(() => {
 });
 
 test('the files of the way of a page are at most ten, and each can be broken', () => {
-  const way = sectionOf('docs/architecture.md', 'The way of a page');
-  const rows = way.split('\n').filter((line) => line.startsWith('| `src/'));
-  const files = rows.flatMap((row) => {
-    const [first = '', ...others] = [...row.matchAll(/`([\w/.-]+\.ts)`/g)].map(([, file]) => String(file));
-    return [first, ...others.map((name) => first.replace(/[^/]+$/, name))];
-  });
+  const files = filesOfWay('The way of a page');
   expect(files).toEqual(Object.keys(breaks));
   expect(files.length).toBeLessThanOrEqual(10);
 });

@@ -93,3 +93,12 @@ export function filesUnder(folder: string): string[] {
     .filter((each) => each.isFile() && !each.parentPath.includes('node_modules'))
     .map((each) => join(each.parentPath, each.name).slice(projectFolder.length).replace(/^\//, ''));
 }
+
+/** The files in the first column of the table in that section of docs/architecture.md, in order. */
+export function filesOfWay(heading: string): string[] {
+  const rows = sectionOf('docs/architecture.md', heading).matchAll(/^\| (`src\/[^|]*) \|/gm);
+  return Array.from(rows, ([, cell = '']) => cell).flatMap((cell) => {
+    const [first = '', ...others] = Array.from(cell.matchAll(/`([\w/.-]+\.ts)`/g), ([, file]) => String(file));
+    return [first, ...others.map((name) => first.replace(/[^/]+$/, name))];
+  });
+}

@@ -73,6 +73,7 @@ export class Run {
       // In any case: the lock must be kept until no request is under way.
       await queue.end();
     }
+    await journal.flush();
     if (!this.#stopped) this.#stop = await reviewResent(this.#sending);
   }
 
@@ -89,6 +90,7 @@ export class Run {
       const { value: intent, done } = await rows.next();
       if (done === true) return;
       const state = await this.#sendWithRetries(intent);
+      await journal.flush();
       if (state === 'applied') return;
       // A row that is still planned has stopped the run, or the run was stopped while it waited.
       if (state === 'planned') continue;
@@ -144,7 +146,8 @@ export class Run {
   }
 
   async #sleep(ms: number): Promise<void> {
-    const { sleep, signal } = this.#sending;
+    const { journal, sleep, signal } = this.#sending;
+    await journal.flush();
     try {
       await sleep(ms, signal);
     } catch (error) {

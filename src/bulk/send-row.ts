@@ -1,6 +1,6 @@
 /**
- * Takes one row from `planned` to its verdict, with a durable step before the first byte, after the response, and after the look
- * that follows. Section "Writing" of docs/architecture.md.
+ * Takes one row from `planned` to its verdict, with a durable step before the first byte and after the response; what the look after
+ * that shows may wait for the next step. Section "Writing" of docs/architecture.md.
  */
 import type { Client } from '../api/operations.ts';
 import {
@@ -39,7 +39,7 @@ export interface Later {
 
 /** Sends the row once, unless the look before that speaks against it, and settles the response. */
 export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd | Later> {
-  const waitsFor = planned.subject === null ? undefined : await sending.journal.openRow(planned.subject);
+  const waitsFor = planned.subject === null ? undefined : await openRowOf(sending, planned.subject);
   if (waitsFor !== undefined) return block(sending, planned, `row ${waitsFor.row} of batch ${waitsFor.batch} is open`);
   const { action, client } = sending;
   const target = targetOf(planned);
@@ -70,6 +70,13 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     return { later: outcome };
   }
   return settleResponse(sending, planned, outcome);
+}
+
+/** Returns the open row of the same user, if there is one whose verdict does not only wait for another step. */
+async function openRowOf({ journal }: Sending, subject: string) {
+  if ((await journal.openRow(subject)) === undefined) return undefined;
+  await journal.flush();
+  return journal.openRow(subject);
 }
 
 /** Every request may leave for at least this long, however short `bulk.settle_after` is. */
@@ -279,7 +286,7 @@ async function settleResponse(
   });
   const responded = await sending.journal.intent(planned.batch, planned.row);
   if (responded === undefined) throw new Error(`row ${planned.row} is gone from the journal`);
-  const end = await settleRow(sending, responded);
+  const end = await settleRow(sending, responded, true);
   return { state: end.state, stop: stop ?? end.stop };
 }
 

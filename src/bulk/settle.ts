@@ -24,8 +24,12 @@ import {
 /** Time between two looks that must agree: replicas of a database may lag. */
 const betweenLooksMs = secondMs;
 
-/** Looks at an open row and records the verdict. If the server does not respond, the row stays as it is. */
-export async function settleRow(sending: Sending, intent: Intent): Promise<RowEnd> {
+/**
+ * Looks at an open row and records the verdict. If the server does not respond, the row stays as it is.
+ * @param withNext the verdict that it was applied may be recorded with the next step of any row: if the process ends before, the
+ *   next look says the same
+ */
+export async function settleRow(sending: Sending, intent: Intent, withNext = false): Promise<RowEnd> {
   const { clock, options, sleep } = sending;
   const { state } = intent;
   if (state !== 'acknowledged' && state !== 'unknown' && state !== 'needs_human') {
@@ -50,7 +54,7 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
       ({ judgement, seen } = second);
     }
     const verdict = verdictOf(judgement, { ...now, agreed });
-    await recordVerdict(sending, intent, judgement, verdict);
+    await recordVerdict(sending, intent, judgement, verdict, withNext);
     return {
       state: verdict.to,
       stop:
@@ -127,12 +131,17 @@ async function recordVerdict(
   intent: Intent,
   judgement: Judgement,
   verdict: Verdict,
+  withNext: boolean,
 ): Promise<void> {
   const { batch, row, state: from } = intent;
-  const { to, note } = verdict;
+  const { to, note, discrepancy } = verdict;
   if (to === from) return;
   checkStep(from, to);
-  await journal.move({ batch, row, from, to, fields: fieldsOf(intent, judgement, verdict, clock), note });
+  const move = { batch, row, from, to, fields: fieldsOf(intent, judgement, verdict, clock), note };
+  // Everything else is news that other decisions rest on, or would be decided otherwise later.
+  const canWait = withNext && from === 'acknowledged' && to === 'applied' && discrepancy === null;
+  if (canWait && intent.attempts === 1) journal.moveLater(move);
+  else await journal.move(move);
 }
 
 export function fieldsOf(

@@ -129,12 +129,14 @@ interface Waiting {
 
 /**
  * Steps of rows that are due together share a transaction, and with it the wait for the disk: rows are sent side by side, and each
- * takes three steps.
+ * takes three steps. The last one can wait for a step of the next row.
  */
 export class SharedSteps {
   readonly #step: (work: Waiting['work']) => Promise<void>;
   #waiting: Waiting[] = [];
   #isRunning = false;
+  /** The steps that wait for another one. */
+  #later: Promise<void>[] = [];
 
   /** @param step runs the work in one transaction */
   constructor(step: (work: Waiting['work']) => Promise<void>) {
@@ -143,12 +145,37 @@ export class SharedSteps {
 
   /** Resolves once the step is on the disk. Throws what `work` throws; then the step did not happen, and the others did. */
   take(work: Waiting['work']): Promise<void> {
+    const step = this.#wait(work);
+    this.#start();
+    return step;
+  }
+
+  /** Has the step taken with the next one, or by `flush`. Until then it is lost if the process ends. */
+  takeLater(work: Waiting['work']): void {
+    const step = this.#wait(work);
+    // `flush` throws it.
+    step.catch(() => {});
+    this.#later.push(step);
+  }
+
+  /** Resolves once every step that waited is on the disk. Throws what kept one from it. */
+  async flush(): Promise<void> {
+    const later = this.#later.splice(0);
+    if (later.length === 0) return;
+    this.#start();
+    await Promise.all(later);
+  }
+
+  #wait(work: Waiting['work']): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waiting.push({ work, resolve, reject });
+    return promise;
+  }
+
+  #start(): void {
     // The responses that have arrived are read in this turn of the event loop.
     if (!this.#isRunning) setImmediate(() => void this.#run());
     this.#isRunning = true;
-    return promise;
   }
 
   async #run(): Promise<void> {

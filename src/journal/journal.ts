@@ -137,6 +137,14 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     },
 
     /**
+     * The same, with the next step of any row, or with `flush`: a crash before that leaves the row in `from`. For a step that can
+     * be decided again.
+     */
+    moveLater: (move: Move): void => rowSteps.takeLater((acting) => takeStep(acting, move)),
+    /** Resolves once nothing waits for another step. Throws what kept a step from the disk. */
+    flush: () => rowSteps.flush(),
+
+    /**
      * Null if no policy covers the batch.
      * @param sending the acting person would send it, for this reason; left out: whoever changed it last would
      */
@@ -160,7 +168,10 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
 
     /** Takes the lock, also from a dead owner. Throws LockHeldError; so does every later step once another process has it. */
     acquireLock: (batch: string) => inTransaction((connection) => locks.acquire(connection, batch, owner, 'bulk')),
-    releaseLock: (batch: string) => inTransaction((connection) => locks.release(connection, batch, owner)),
+    releaseLock: async (batch: string) => {
+      await rowSteps.flush();
+      await inTransaction((connection) => locks.release(connection, batch, owner));
+    },
     lockOwner: (batch: string) => locks.owner(db, batch),
     /** How long the lock of the batch is certain to stay with this process, in ms. Infinity for a file: the kernel keeps it. */
     lockRemainingMs: (batch: string) => locks.remainingMs(batch),

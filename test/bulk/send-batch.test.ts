@@ -19,7 +19,7 @@ import { FileError, KeyRefusedError, type OperatorError, UsageError } from '../.
 import { minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { defaultOptions, openRules } from '../support/bulk.ts';
-import { anna, moveTo, newBatch, newIntent, newJournal, seenAtHundred } from '../support/journal.ts';
+import { anna, commitsIn, moveTo, newBatch, newIntent, newJournal, seenAtHundred } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 type Say = (made: () => Response) => Response | Promise<Response>;
@@ -183,6 +183,20 @@ describe('a batch', () => {
       ['applied', 'applied', 'applied'],
     ]);
     expect([(await batch()).state, await journal.lockOwner('one')]).toEqual(['done', undefined]);
+  });
+
+  test('waits for the disk twice a row: that a row was applied is recorded with the next one', async () => {
+    const commitsOf = async (users: readonly number[]) => {
+      const { go, file, states } = await world(users);
+      const before = commitsIn(file);
+      expect(await go({}, { concurrency: 1 })).toEqual({ stop: null });
+      expect(new Set(await states())).toEqual(new Set(['applied']));
+      return commitsIn(file) - before;
+    };
+    const users = [1, 2, 3, 4];
+    expect((await commitsOf([...users, 5, 6])) - (await commitsOf(users))).toBe(4);
+    // Before another row of the same user is sent, the one before it must not be open any more.
+    expect((await commitsOf([...users, 4, 4])) - (await commitsOf(users))).toBe(6);
   });
 
   test('is sent once a person accepts the journal', async () => {

@@ -2,7 +2,15 @@
 import type { Journal } from '../../src/journal/port.ts';
 
 /** The methods that write. Reads are not moments. */
-const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
+const writing = new Set<string | symbol>([
+  'move',
+  'moveLater',
+  'flush',
+  'takeUp',
+  'setBatchState',
+  'acquireLock',
+  'releaseLock',
+]);
 
 export function watched(journal: Journal, moment: (name: string) => void): Journal {
   return new Proxy(journal, {

@@ -5,7 +5,7 @@ import { journalKind } from '../../src/journal/schema.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
-import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { anna, commitsIn, newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { journalContract, type Opened } from './contract.ts';
 
@@ -28,16 +28,6 @@ describe('a journal in an SQLite file', () => {
   journalContract(() => openedAt(`${temporaryFolder()}/journal.db`));
 });
 
-/** How many transactions are in the log of the file, each of which waited for the disk once. */
-function commitsIn(file: string): number {
-  const log = readFileSync(`${file}-wal`);
-  const [header, frame] = [32, 24 + log.readUInt32BE(8)];
-  let commits = 0;
-  // The last page of a transaction has the size of the database.
-  for (let at = header; at + frame <= log.length; at += frame) if (log.readUInt32BE(at + 4) > 0) commits += 1;
-  return commits;
-}
-
 test('steps of rows that are due together wait for the disk once', async () => {
   const { journal, file } = await newJournal();
   const rows = [2, 3, 4, 5, 6, 7, 8, 9];
@@ -49,6 +39,28 @@ test('steps of rows that are due together wait for the disk once', async () => {
   await Promise.all(rows.map((row) => journal.move({ batch: 'one', row, from: 'planned', to: 'skipped' })));
   expect(commitsIn(file) - before).toBe(1);
   expect((await journal.counts('one'))['skipped']).toBe(rows.length);
+});
+
+test('a step that may wait goes to the disk with the next one, or when that is asked for, or is lost', async () => {
+  const { journal, file } = await newJournal();
+  await journal.addBatch(newBatch(), [newIntent(2, 2), newIntent(3, 3), newIntent(4, 4), newIntent(5, 5)]);
+  const reading = await openJournalForReading(file);
+  onTestFinished(() => reading.close());
+  const skip = (row: number) => ({ batch: 'one', row, from: 'planned', to: 'skipped' }) as const;
+  const skipped = async () => (await reading.counts('one'))['skipped'] ?? 0;
+  const before = commitsIn(file);
+  journal.moveLater(skip(2));
+  expect(await skipped()).toBe(0);
+  await journal.move(skip(3));
+  expect([await skipped(), commitsIn(file) - before]).toEqual([2, 1]);
+  journal.moveLater(skip(4));
+  await journal.flush();
+  expect(await skipped()).toBe(3);
+  // A step that cannot be taken keeps no other from it, and is told.
+  journal.moveLater(skip(4));
+  await journal.move(skip(5));
+  expect(await skipped()).toBe(4);
+  await expect(journal.flush()).rejects.toThrow(/is not planned/);
 });
 
 describe('a journal that is open for reading', () => {

@@ -1,4 +1,5 @@
 /** A real journal in its own folder, and rows for it. */
+import { readFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
@@ -120,4 +121,14 @@ export async function moveTo(
     await journal.move({ batch, row, from, to, fields: fieldsOf(to) });
     from = to;
   }
+}
+
+/** How many transactions are in the log of the file, each of which waited for the disk once. */
+export function commitsIn(file: string): number {
+  const log = readFileSync(`${file}-wal`);
+  const [header, frame] = [32, 24 + log.readUInt32BE(8)];
+  let commits = 0;
+  // The last page of a transaction has the size of the database.
+  for (let at = header; at + frame <= log.length; at += frame) if (log.readUInt32BE(at + 4) > 0) commits += 1;
+  return commits;
 }

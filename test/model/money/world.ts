@@ -112,6 +112,8 @@ export interface World {
    */
   readonly whilePaying?: 'any' | 'sent';
   readonly maxDay?: string;
+  /** The verdict that a row was applied may be recorded with the next step of the process. */
+  readonly verdictsWait?: true;
   readonly without?: readonly Guard[];
 }
 
@@ -161,6 +163,8 @@ interface Process {
   /** What the first of two looks saw. */
   first: Seen;
   response: AnswerKind | 'later' | null;
+  /** The row, and the evidence that it was applied, that it will record with its next step. */
+  kept: { readonly row: number; readonly evidence: Evidence | null } | null;
   /** It recorded that it would send longer ago than `bulk.settle_after`. */
   old: boolean;
   /** The journal was restored, so the file that this process has open is no longer the journal. */
@@ -212,6 +216,7 @@ const idle: Process = {
   seen: '',
   first: '',
   response: null,
+  kept: null,
   old: false,
   ghost: false,
 };
@@ -396,7 +401,12 @@ export function modelOf(
         return false;
       }
       // Nobody reads what is written to a file that is no longer the journal.
-      if (!self.ghost) change(to.journal);
+      if (!self.ghost) {
+        const kept = self.kept === null ? undefined : to.journal.rows[self.kept.row];
+        if (kept?.s === 'acknowledged') Object.assign(kept, { s: 'applied', evidence: self.kept?.evidence ?? null });
+        change(to.journal);
+      }
+      self.kept = null;
       return true;
     };
     /** From state to state, as `move` of the journal does. */
@@ -517,6 +527,11 @@ export function modelOf(
         // The rows of one user in their order.
         const ready = left.filter((each) => !left.some((before) => before < each && user(before) === user(each)));
         for (const each of ready) {
+          // It finds the row open, and its own verdict waiting.
+          if (now.kept !== null && user(each) === user(now.kept.row)) {
+            yield next(state, `${who} records the verdict that waited`, (to) => void step(to, () => {}));
+            continue;
+          }
           for (const [seen, words, stale] of looks(state, each)) {
             yield next(state, `${who} looks at the user of ${named(each)}${words}`, (to) => {
               to.left.staleLooks -= stale;
@@ -524,7 +539,11 @@ export function modelOf(
             });
           }
         }
-        if (left.length === 0) yield next(state, `${who} ends`, (to) => stop(to, p));
+        if (left.length === 0) {
+          yield next(state, `${who} ends`, (to) => {
+            if (step(to, () => {})) stop(to, p);
+          });
+        }
         return;
       }
       case 'mark': {
@@ -728,6 +747,14 @@ export function modelOf(
     }
 
     function* recorded(verdict: Verdict | null, from: IntentState): Moves {
+      const isSending = (now.tried & (1 << row)) === 0;
+      const canWait = verdict?.to === 'applied' && verdict.discrepancy === null && from === 'acknowledged';
+      if (world.verdictsWait === true && isSending && canWait) {
+        yield next(state, `${who} will record with its next step that ${named(row)} is applied`, (to) => {
+          goOn(to, { kept: { row, evidence: verdict.evidence } });
+          afterRow(to, p);
+        });
+      }
       const words =
         verdict === null || verdict.to === from
           ? `leaves ${named(row)} as it is`
@@ -1153,6 +1180,7 @@ function symmetriesOf({ rows, processes, otherChanges = 0 }: World): Swap[] {
       row: each.at === 'idle' ? 0 : (others[each.row] ?? 0),
       seen: seen(each.seen),
       first: seen(each.first),
+      kept: each.kept === null ? null : { ...each.kept, row: others[each.kept.row] ?? 0 },
       tried: rows.reduce((tried, _, row) => tried | (((each.tried >> row) & 1) << (others[row] ?? 0)), 0),
     })),
     permitted: payments.map(

@@ -94,6 +94,22 @@ export const worlds: readonly World[] = [
     isLate: true,
   },
   { name: 'a bound on the day', rows: [a1, a2, backAgain], processes: 2, maxDay: '10.00', crashes: bound },
+  {
+    name: 'verdicts wait for the next step, and a process is killed',
+    rows: [a1, a2, back],
+    processes: 1,
+    crashes: more(1),
+    faults: 1,
+    kinds: ['lost', 'false_success'],
+    verdictsWait: true,
+  },
+  {
+    name: 'verdicts wait for the next step, of two processes, and a lock is lost',
+    rows: [a1, a2, b1],
+    processes: 2,
+    locksLost: 1,
+    verdictsWait: true,
+  },
   { name: 'writes are made twice', rows: [a1, b2], processes: 2, faults: more(1), kinds: ['twice'] },
 ];
 

@@ -26,7 +26,7 @@ export function define(program: Command, context: CliContext): void {
     .command('publish')
     .description(
       'Write the mirror into a schema of PostgreSQL: everything the first time, then what changed. Readers there always see a ' +
-        'state that the mirror was in. May run during a sync. Continues a run that was stopped.',
+        'state that the mirror was in. May run during a sync.',
     )
     .addOption(new Option('--full', 'write every row again, and undo what others changed there').conflicts('check'))
     .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 if one differs')

@@ -32,12 +32,6 @@ async function world() {
     return true;
   };
   const state = async () => JSON.stringify(await visibleIn(database));
-  const left = async () => {
-    const { rows } = await database.query(
-      `SELECT relname FROM pg_class WHERE relkind = 'r' AND starts_with(relname, '_next_')`,
-    );
-    return rows as unknown[];
-  };
   /** Another night: the server changes and the mirror is synced. */
   const change = async (from: number) => {
     for (const id of [from, from + 1, from + 2]) sandbox.control.update('users', id, { first_name: `Another ${from}` });
@@ -47,7 +41,7 @@ async function world() {
     sandbox.control.advanceClock(hourMs);
     await sync(sandbox, file, { includes, mode: 'full' });
   };
-  return { file, database, destination, way, publishKilled, state, left, change };
+  return { file, database, destination, way, publishKilled, state, change };
 }
 
 /** Spread over all bytes, with another offset for each seed. */
@@ -58,7 +52,7 @@ const kills = 8;
 
 /** Killed later and later, then run to the end; `between` is what readers saw apart from the old and the new state. */
 async function killedOver(
-  { file, destination, publishKilled, state, left }: Awaited<ReturnType<typeof world>>,
+  { file, destination, publishKilled, state }: Awaited<ReturnType<typeof world>>,
   bytes: number,
   seed: number,
 ) {
@@ -72,10 +66,10 @@ async function killedOver(
   const last = await state();
   const between = seen.filter((each) => each !== seen[0] && each !== last);
   const { equal, waiting } = await checkIn(file, destination);
-  return { isTried: killed > kills / 3, between, equal, waiting, left: await left() };
+  return { isTried: killed > kills / 3, between, equal, waiting };
 }
 
-const whole = { isTried: true, between: [], equal: true, waiting: 0, left: [] };
+const whole = { isTried: true, between: [], equal: true, waiting: 0 };
 
 test.each([1, 2])(
   'publish completes after kills anywhere, with everything and with changes only (%i)',
@@ -90,22 +84,9 @@ test.each([1, 2])(
   },
 );
 
-test('publish completes after kills anywhere while it adds a missing column and replaces one of another type', async () => {
+test('publish completes after kills anywhere while it adds a missing column', async () => {
   const made = await world();
   await publishTo(made.file, made.destination);
-  await made.database.query(`
-    ALTER TABLE mirror.users DROP COLUMN language;
-    ALTER TABLE mirror.users ALTER COLUMN is_subscribed TYPE text`);
+  await made.database.query('ALTER TABLE mirror.users DROP COLUMN language');
   expect(await killedOver(made, 190_000, 3)).toEqual(whole);
-});
-
-test('publish without --full completes a killed publish --full', async () => {
-  const { file, destination, database, publishKilled, left } = await world();
-  await publishTo(file, destination);
-  await database.query('UPDATE mirror.users SET balance = balance + 1 WHERE id = 5');
-  expect(await publishKilled(100_000, '--full')).toBe(false);
-  expect(await left()).not.toEqual([]);
-  expect(await publishKilled(Number.POSITIVE_INFINITY)).toBe(true);
-  expect(await left()).toEqual([]);
-  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
 });

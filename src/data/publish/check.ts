@@ -7,7 +7,7 @@ import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { Database } from './database.ts';
 import { deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
-import { copyRows, copyReader } from './rows.ts';
+import { copyRows } from './rows.ts';
 import { withLockedSchema, type PublishPorts } from './publish.ts';
 import { columnsIn, publicationIn } from './schema.ts';
 
@@ -43,10 +43,13 @@ const mostNamed = 10;
 export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckReport> {
   const { file, destination } = ports;
   return withLockedSchema(ports, async (mirror, database) => {
+    const found = await publicationIn(database);
+    if (found === undefined) {
+      throw new FileError(`nothing is published in ${database.name}`, { advice: 'Run `admin-mirror publish` first.' });
+    }
     const existing = await columnsIn(database);
-    const cursor = await cursorIn(database, existing);
     // If the mirror does not know the cursor, all rows are compared.
-    const since = knownSeqOf(mirror, file, cursor) ?? lastSeq(mirror);
+    const since = knownSeqOf(mirror, file, found.cursor) ?? lastSeq(mirror);
     const comparison = { mirror, database, since, existing, signal: ports.signal };
     const tables: Record<string, CheckedTable> = {};
     const published = publishedTables(mirror);
@@ -61,12 +64,6 @@ export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckRep
     const waiting = rowsAfter(mirror, published, since);
     return { schema: destination.schema, equal, waiting, tables };
   });
-}
-
-async function cursorIn(database: Database, existing: ReadonlyMap<string, unknown>): Promise<string> {
-  const cursor = (await publicationIn(database, existing))?.cursor ?? null;
-  if (cursor !== null) return cursor;
-  throw new FileError(`nothing is published in ${database.name}`, { advice: 'Run `admin-mirror publish` first.' });
 }
 
 interface Comparison {
@@ -86,8 +83,7 @@ async function copyMirror({ mirror, database, since, signal }: Comparison, table
     .map(({ name, type }) => `${quoteName(name)} ${type}`)
     .join(', ');
   await query(`CREATE TEMP TABLE of_mirror (${types}) ON COMMIT DROP`);
-  const reader = copyReader(mirror, table, { order: table.order, from: -1n, to: BigInt(since) });
-  await copyRows({ database, table, name: 'pg_temp.of_mirror', signal, onRows: () => {} }, reader);
+  await copyRows({ database, table, name: 'pg_temp.of_mirror', signal, onRows: () => {} }, mirror);
   // Rows that changed since are not compared: in the mirror they have a higher number, or a tombstone.
   await query('CREATE TEMP TABLE changed_since (id text, key text) ON COMMIT DROP');
   const changed = changedKeys(mirror, table, since);

@@ -10,53 +10,43 @@ import { type Database, isRefusedValue } from './database.ts';
 /** How to write a row cell by cell: `careful`, each cell in its column; `bare`, only the key, with everything else in `_raw`. */
 type Care = 'careful' | 'bare';
 
-interface CopyReader {
-  /** Returns the next lines after the place, and the place of the last one; undefined at the end. */
-  readonly next: (
-    after: bigint,
-  ) => { readonly bytes: Uint8Array; readonly rows: number; readonly last: bigint } | undefined;
-  /** Returns the same rows, each as a line of its own. */
-  readonly single: (after: bigint, last: bigint, care: Care) => readonly string[];
+interface Lines {
+  readonly bytes: Uint8Array;
+  readonly rows: number;
+  /** The same rows, each as a line of its own. */
+  readonly single: (care: Care) => readonly string[];
 }
 
-/** Reads the rows whose number is in `(from, to]`, in the order of the column, as lines of COPY. */
-export function copyReader(
-  mirror: Mirror,
-  table: PublishedTable,
-  { order, from, to }: { readonly order: string; readonly from: bigint; readonly to: bigint },
-): CopyReader {
-  const at = quoteName(order);
-  const number = quoteName(table.number);
-  const isByNumber = order === table.number;
-  // The unary plus keeps SQLite from using the index on the number, which would need a sort for each batch.
-  const within = isByNumber ? `${at} <= @to` : `+${number} > @from AND +${number} <= @to`;
+/** The smallest integer of SQLite, before every row. */
+const lowestPlace = -(2n ** 63n);
+
+/** Yields the rows as lines of COPY. @param after only those with a higher change number; undefined: every row */
+function* linesOf(mirror: Mirror, table: PublishedTable, after: number | undefined): Generator<Lines> {
+  const order = quoteName(after === undefined ? table.order : table.number);
   const names = table.columns.map(({ name }) => quoteName(name)).join(', ');
   const rowsOf = <T>(what: string, rest: string) =>
     mirror
-      .prepare<[object], T>(`${what} FROM ${quoteName(table.name)} WHERE ${at} > @after AND ${within} ${rest}`)
+      .prepare<[object], T>(`${what} FROM ${quoteName(table.name)} WHERE ${order} > @after ${rest}`)
       .raw(true)
       .safeIntegers(true);
   const batch = rowsOf<[bigint, bigint, Buffer | null, bigint]>(
-    `SELECT count(*), count(line), CAST(group_concat(line, '') AS BLOB), max(at) FROM (SELECT ${lineSql(table)} AS line, ${at} AS at`,
-    `ORDER BY ${at} LIMIT @rows)`,
+    `SELECT count(*), count(line), CAST(group_concat(line, '') AS BLOB), max(at) FROM (SELECT ${lineSql(table)} AS line, ${order} AS at`,
+    `ORDER BY ${order} LIMIT @rows)`,
   );
-  const cells = rowsOf<Row>(`SELECT ${names}`, `AND ${at} <= @last ORDER BY ${at}`);
-  const odd = rowsOf<Row>(`SELECT ${names}`, `AND ${at} <= @last AND (${lineSql(table)}) IS NULL`);
+  const cells = rowsOf<Row>(`SELECT ${names}`, `AND ${order} <= @last ORDER BY ${order}`);
+  const odd = rowsOf<Row>(`SELECT ${names}`, `AND ${order} <= @last AND (${lineSql(table)}) IS NULL`);
   const pace = readingPace();
-  const bounds = (after: bigint) => (isByNumber ? { to, after: after < from ? from : after } : { from, to, after });
-  return {
-    next: (after) => {
-      const found = batch.get({ ...bounds(after), rows: pace.rows() });
-      const [rows, plain, text, last] = found ?? [0n, 0n, null, 0n];
-      if (rows === 0n) return undefined;
-      const others = rows === plain ? [] : odd.all({ ...bounds(after), last });
-      const lines = others.map((row) => lineOf(table, row, 'careful'));
-      const bytes = Buffer.concat([text ?? Buffer.alloc(0), Buffer.from(lines.join(''))]);
-      pace.add(Number(rows), bytes.length);
-      return { bytes, rows: Number(rows), last };
-    },
-    single: (after, last, care) => cells.all({ ...bounds(after), last }).map((row) => lineOf(table, row, care)),
-  };
+  for (let place = after === undefined ? lowestPlace : BigInt(after); ;) {
+    const [rows, plain, text, last] = batch.get({ after: place, rows: pace.rows() }) ?? [0n, 0n, null, 0n];
+    if (rows === 0n) return;
+    const range = { after: place, last };
+    const others = rows === plain ? [] : odd.all(range).map((row) => lineOf(table, row, 'careful'));
+    const bytes = Buffer.concat([text ?? Buffer.alloc(0), Buffer.from(others.join(''))]);
+    pace.add(Number(rows), bytes.length);
+    const single = (care: Care) => cells.all(range).map((row) => lineOf(table, row, care));
+    yield { bytes, rows: Number(rows), single };
+    place = last;
+  }
 }
 
 function lineOf({ columns, key, number }: PublishedTable, row: Row, care: Care): string {
@@ -151,83 +141,46 @@ export interface CopyTarget {
   readonly onRows: (rows: number) => void;
 }
 
-/** The smallest integer of SQLite, before every row. */
-export const lowestPlace = -(2n ** 63n);
-
-/**
- * Copies rows after the place, in the open transaction. Returns the place of the last one; undefined if there are no more rows.
- * @param atLeast stops after the batch that reaches this number of rows
- */
-export async function copyRows(
-  target: CopyTarget,
-  reader: CopyReader,
-  after = lowestPlace,
-  atLeast = Infinity,
-): Promise<bigint | undefined> {
-  try {
-    return await target.database.savepoint(() => copyLines(target, reader, after, atLeast));
-  } catch (error) {
-    if (!isRefusedValue(error)) throw error;
-    return copyCarefully(target, reader, after, atLeast);
-  }
-}
-
-const copySql = ({ table, name }: CopyTarget) => `COPY ${name} (${columnList(table)}) FROM STDIN`;
-
-async function copyLines(
-  target: CopyTarget,
-  reader: CopyReader,
-  after: bigint,
-  atLeast: number,
-): Promise<bigint | undefined> {
-  let rows = 0;
-  let at: bigint | undefined = after;
-  await target.database.copyIn(copySql(target), async (write) => {
-    while (rows < atLeast) {
-      target.signal.throwIfAborted();
-      const lines = reader.next(at ?? after);
-      at = lines?.last;
-      if (lines === undefined || at === undefined) break;
-      await write(lines.bytes);
-      rows += lines.rows;
-    }
-  });
-  target.onRows(rows);
-  return at;
-}
-
-/** Copies rows of which PostgreSQL refuses some: batch by batch; a refused batch row by row; a refused row with its cells in `_raw`. */
-async function copyCarefully(
-  target: CopyTarget,
-  reader: CopyReader,
-  after: bigint,
-  atLeast: number,
-): Promise<bigint | undefined> {
-  const { database, signal, onRows } = target;
-  const put = (text: Uint8Array) => database.savepoint(() => database.copyIn(copySql(target), (write) => write(text)));
-  const fits = async (text: Uint8Array) => {
+/** Copies rows in the open transaction, and returns how many. @param after only those with a higher change number; undefined: every row */
+export async function copyRows(target: CopyTarget, mirror: Mirror, after?: number): Promise<number> {
+  const { database, table, name, signal, onRows } = target;
+  const copyIn = (fill: Parameters<Database['copyIn']>[1]) =>
+    database.savepoint(() => database.copyIn(`COPY ${name} (${columnList(table)}) FROM STDIN`, fill));
+  /** Returns false if PostgreSQL refuses a value. */
+  const fits = async (fill: Parameters<Database['copyIn']>[1]): Promise<boolean> => {
     try {
-      await put(text);
+      await copyIn(fill);
       return true;
     } catch (error) {
       if (!isRefusedValue(error)) throw error;
       return false;
     }
   };
-  let at = after;
-  for (let rows = 0; rows < atLeast;) {
-    signal.throwIfAborted();
-    const lines = reader.next(at);
-    if (lines === undefined) return undefined;
-    if (!(await fits(lines.bytes))) {
-      const bare = reader.single(at, lines.last, 'bare');
-      for (const [index, line] of reader.single(at, lines.last, 'careful').entries()) {
-        if (!(await fits(Buffer.from(line)))) await put(Buffer.from(bare[index] ?? ''));
-      }
+  const batches = function* () {
+    for (const lines of linesOf(mirror, table, after)) {
+      signal.throwIfAborted();
+      onRows(lines.rows);
+      yield lines;
     }
-    onRows(lines.rows);
+  };
+  let rows = 0;
+  const areAllIn = await fits(async (write) => {
+    for (const lines of batches()) {
+      await write(lines.bytes);
+      rows += lines.rows;
+    }
+  });
+  if (areAllIn) return rows;
+  rows = 0;
+  // Batch by batch; a refused batch row by row; a refused row with its cells in `_raw`.
+  for (const lines of batches()) {
     rows += lines.rows;
-    at = lines.last;
+    if (await fits((write) => write(lines.bytes))) continue;
+    const bare = lines.single('bare');
+    for (const [index, line] of lines.single('careful').entries()) {
+      if (await fits((write) => write(Buffer.from(line)))) continue;
+      await copyIn((write) => write(Buffer.from(bare[index] ?? '')));
+    }
   }
-  return at;
+  return rows;
 }

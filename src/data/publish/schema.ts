@@ -1,26 +1,19 @@
-/** The schema to publish to: its tables, which are made and grown but never dropped; comments; grants. */
-import { hash } from 'node:crypto';
-import { dictionary, possibleRelationEntries, relationEntries, type TableEntry } from '../dictionary.ts';
-import { OperatorError } from '../../model/errors.ts';
+/** The schema to publish to: its tables, which are made and grown but never dropped; the state of the publication; grants. */
+import { OperatorError, UsageError } from '../../model/errors.ts';
 import { relationTables } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { codeOf } from '../../store/postgres-server.ts';
-import { quoteName, quoteText } from '../../store/schema.ts';
+import { quoteName } from '../../store/schema.ts';
 import type { Database } from './database.ts';
-import { type PublishedTable, rawColumn, sqlColumns } from './layout.ts';
-
-/** Begins the name of a table that is being loaded. */
-export const loadingPrefix = '_next_';
+import { type PublishedTable, sqlColumns } from './layout.ts';
 
 const ownTables = `
 CREATE TABLE IF NOT EXISTS mirror_publication (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   version integer NOT NULL,
-  layout text,
-  cursor text,
-  loading jsonb,
-  published_at timestamptz,
-  comments text
+  layout text NOT NULL,
+  cursor text NOT NULL,
+  published_at timestamptz NOT NULL
 );
 CREATE TABLE IF NOT EXISTS mirror_bookkeeping (
   table_name text,
@@ -39,8 +32,9 @@ CREATE TABLE IF NOT EXISTS mirror_freshness (
 
 /** Makes the schema and the tables of the publication itself, if they are missing. */
 export async function makeSchema({ query }: Database, schema: string): Promise<void> {
+  // CREATE SCHEMA needs a permission that the owner of an existing schema may lack, even with IF NOT EXISTS.
   const [found] = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
-  if (found === undefined) await query(`CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`);
+  if (found === undefined) await query(`CREATE SCHEMA ${quoteName(schema)}`);
   await query(ownTables);
 }
 
@@ -61,136 +55,50 @@ export async function columnsIn({ query }: Database): Promise<ReadonlyMap<string
   return Map.groupBy(rows, ({ table }) => table);
 }
 
-/** A full publication that has begun. */
-export interface Loading {
-  readonly layout: string;
-  /** The mirror's cursor at the beginning. */
-  readonly cursor: string;
-  /** The place reached in each table, or `end`. */
-  readonly places: Readonly<Record<string, string>>;
-}
-
 interface Publication {
   /** The version of the mirror's schema. */
   readonly version: number;
-  readonly layout: string | null;
-  /** Null until a full publication is finished. */
-  readonly cursor: string | null;
-  readonly at: Timestamp | null;
-  readonly loading: Loading | null;
+  readonly layout: string;
+  readonly cursor: string;
+  readonly at: Timestamp;
 }
 
 /** Returns the state of the publication; undefined if nothing was ever published. */
-export async function publicationIn(
-  database: Database,
-  tables?: ReadonlyMap<string, unknown>,
-): Promise<Publication | undefined> {
-  if (!(tables ?? (await columnsIn(database))).has('mirror_publication')) return undefined;
+export async function publicationIn(database: Database): Promise<Publication | undefined> {
+  const [table] = await database.query<{ found: string | null }>(`SELECT to_regclass('mirror_publication') AS found`);
+  if (table?.found === null) return undefined;
   const [found] = await database.query<Publication>(
-    `SELECT version, layout, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, loading
-     FROM mirror_publication`,
+    `SELECT version, layout, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
   );
   return found;
 }
 
-/** @param name the table's name, which differs while it is being loaded */
-export function tableSql(table: PublishedTable, name: string): string {
-  const columns = sqlColumns(table).map(
-    (column) => `${quoteName(column.name)} ${typeNames[column.type] ?? column.type}`,
-  );
-  return `CREATE TABLE IF NOT EXISTS ${quoteName(name)} (${columns.join(', ')})`;
+export function tableSql(table: PublishedTable): string {
+  const columns = sqlColumns(table).map(({ name, type }) => `${quoteName(name)} ${type}`);
+  return `CREATE TABLE ${quoteName(table.name)} (${columns.join(', ')})`;
 }
 
-const typeNames: Readonly<Record<string, string>> = { timestamptz: 'timestamp with time zone' };
-
 /** Returns the statements for key and indices. A table gets them once it is filled, which is quicker. */
-export function indexSql({ key, indices }: PublishedTable, name: string): string[] {
+export function indexSql({ name, key, indices }: PublishedTable): string {
   const table = quoteName(name);
   return [
     `ALTER TABLE ${table} ADD PRIMARY KEY (${key.map(quoteName).join(', ')})`,
     ...indices.map((column) => `CREATE INDEX ON ${table} (${quoteName(column)})`),
-  ];
+  ].join('; ');
 }
 
-/** Returns the statements that add missing columns to an existing table. A column of another type is kept under another name. */
+/** Returns the statements that add missing columns to an existing table. Throws a UsageError for a column of another type. */
 export function growthSql(table: PublishedTable, existing: readonly ColumnFact[] | undefined): string[] {
   if (existing === undefined) return [];
   const types = new Map(existing.map(({ name, type }) => [name, type]));
-  const changes: string[] = [];
-  for (const { name, type } of sqlColumns(table)) {
-    const wanted = typeNames[type] ?? type;
+  return sqlColumns(table).flatMap(({ name, type }) => {
     const found = types.get(name);
-    if (found === wanted) continue;
-    if (found !== undefined) {
-      let kept = `${name}_old`;
-      while (types.has(kept)) kept += '_old';
-      types.set(kept, found);
-      changes.push(`ALTER TABLE ${quoteName(table.name)} RENAME COLUMN ${quoteName(name)} TO ${quoteName(kept)}`);
-    }
-    changes.push(`ALTER TABLE ${quoteName(table.name)} ADD COLUMN ${quoteName(name)} ${wanted}`);
-  }
-  return changes;
-}
-
-const text = (value: string): string => quoteText(value.replaceAll('\0', ''));
-
-/** Writes comments on tables and columns, from the data dictionary, if they changed since the last time. */
-export async function writeComments(database: Database, tables: readonly PublishedTable[]): Promise<void> {
-  const inSchema = await columnsIn(database);
-  const flat = relationTables.flatMap(({ view, table }) => {
-    const columns = inSchema.get(view)?.map(({ name, type }) => ({ name, type, notNull: false }));
-    return columns === undefined
-      ? []
-      : [
-          { name: view, columns },
-          { name: table, columns: [] },
-        ];
+    if (found === undefined) return [`ALTER TABLE ${quoteName(table.name)} ADD COLUMN ${quoteName(name)} ${type}`];
+    if (found === (type === 'timestamptz' ? 'timestamp with time zone' : type)) return [];
+    throw new UsageError(`the published column ${table.name}.${name} has the type ${found} instead of ${type}`, {
+      advice: 'Rename that column in the database. The next `admin-mirror publish` adds it with its type.',
+    });
   });
-  const entries = new Map<string, TableEntry>(
-    [...dictionary(), ...possibleRelationEntries(), ...relationEntries(flat)].map((entry) => [entry.name, entry]),
-  );
-  const statements: string[] = [];
-  for (const [name, columns] of inSchema) {
-    const entry = entries.get(name);
-    const own = tables.find((table) => table.name === name);
-    if (entry === undefined || (own === undefined && entry.kind !== 'view' && name !== 'mirror_freshness')) continue;
-    const kind = entry.kind === 'view' && name !== 'mirror_freshness' ? 'VIEW' : 'TABLE';
-    statements.push(`COMMENT ON ${kind} ${quoteName(name)} IS ${text(entry.summary)}`);
-    for (const column of columns) {
-      const meaning = meaningOf(entry, column.name);
-      if (meaning === undefined) continue;
-      statements.push(`COMMENT ON COLUMN ${quoteName(name)}.${quoteName(column.name)} IS ${text(meaning)}`);
-    }
-  }
-  for (const [name, meaning] of Object.entries(ownMeanings)) {
-    statements.push(`COMMENT ON TABLE ${name} IS ${text(meaning)}`);
-  }
-  const digest = hash('sha256', statements.join(';'));
-  const [before] = await database.query<{ comments: string | null }>('SELECT comments FROM mirror_publication');
-  if (before?.comments === digest) return;
-  await database.query(statements.join('; '));
-  await database.query(
-    `INSERT INTO mirror_publication (version, comments) VALUES (0, $1) ON CONFLICT (one) DO UPDATE SET comments = excluded.comments`,
-    [digest],
-  );
-}
-
-const ownMeanings: Readonly<Record<string, string>> = {
-  mirror_publication: 'How far the mirror is published, and what is under way. Kept by admin-mirror publish.',
-  mirror_bookkeeping: 'What the mirror knows about itself, for admin-mirror publish --restore.',
-};
-
-function meaningOf(entry: TableEntry, column: string): string | undefined {
-  const found = entry.columns.find(({ name }) => name === column);
-  if (found !== undefined) return found.meaning;
-  if (column === rawColumn) {
-    return 'as a JSON object: cells whose columns here cannot hold them just as they came, such as a day that no calendar has; null in almost every row';
-  }
-  if (column === 'published_at') return 'when this was published';
-  const original = /^(.+)_json$/.exec(column)?.[1];
-  return original === undefined
-    ? undefined
-    : `${original} as jsonb; null if it is no JSON, or none that jsonb can hold`;
 }
 
 /** Makes the role if it is missing. Warns and returns false if this user may not. */
@@ -212,27 +120,18 @@ async function makeRole(database: Database, role: string, warn: (text: string) =
 /** Lets the role read what is published. */
 export async function grantReading(
   database: Database,
-  schema: string,
-  role: string,
+  { schema, reader }: { readonly schema: string; readonly reader: string },
   tables: readonly PublishedTable[],
   warn: (text: string) => void,
 ): Promise<void> {
-  if (!(await makeRole(database, role, warn))) return;
+  if (!(await makeRole(database, reader, warn))) return;
   const inSchema = await columnsIn(database);
   const names = [
     ...tables.filter(({ isPublic }) => isPublic).map(({ name }) => name),
-    ...relationTables.map(({ view }) => view),
+    ...relationTables.map(({ view }) => view).filter((name) => inSchema.has(name)),
     'mirror_freshness',
   ];
-  const there = names.filter((name) => inSchema.has(name));
-  const granted = await database.query<{ name: string }>(
-    `SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY ($1)
-     AND has_schema_privilege($2, relnamespace, 'USAGE') AND has_table_privilege($2, oid, 'SELECT')`,
-    [there, role],
-  );
-  const missing = there.filter((name) => !granted.some((row) => row.name === name)).map(quoteName);
-  if (missing.length === 0) return;
   await database.query(
-    `GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(role)}; GRANT SELECT ON ${missing.join(', ')} TO ${quoteName(role)}`,
+    `GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(reader)}; GRANT SELECT ON ${names.map(quoteName).join(', ')} TO ${quoteName(reader)}`,
   );
 }

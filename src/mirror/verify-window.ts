@@ -54,7 +54,7 @@ async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowC
   if (verdict.kind === 'incomplete') return { findings, problem: verdict.why };
   findings.keepSeen(walk.ids);
   const unseen = store.unseenIds(window, walk.ids);
-  const problem = await doubtOf(ports, window, unseen, walk.ids.size > 0);
+  const problem = await whyUnproven(ports, window, unseen, walk.ids.size > 0);
   if (problem === null) for (const id of unseen) findings.extra.add(id);
   return { findings, problem };
 }
@@ -63,7 +63,7 @@ async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowC
 const maxLooks = 3;
 
 /** Returns why the server may still have the rows that were not shown; null if nothing speaks for it. */
-async function doubtOf(
+async function whyUnproven(
   { source, resource, signal }: ComparePorts,
   window: Window,
   unseen: readonly RecordKey[],

@@ -2,7 +2,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact.ts';
-import { failureOf, messageOf, OperatorError, stackOf } from '../model/errors.ts';
+import { InterruptedError, failureOf, messageOf, OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';
 import { commandName } from '../model/program.ts';
@@ -88,7 +88,9 @@ export function printError(context: CliContext, error: unknown): void {
   const problem = context.redact(pasteable(context, messageOf(error)));
   context.send?.({ kind: 'problem', problem, failure: failureOf(error) });
   if (error instanceof OperatorError) {
-    print(`${label} ${pasteable(context, error.message)}\n`);
+    // Who stops a command has made no error.
+    const before = error instanceof InterruptedError ? '' : `${label} `;
+    print(`${before}${pasteable(context, error.message)}\n`);
     if (error.advice !== undefined) print(`${pasteable(context, error.advice)}\n`);
     if (context.verbose() && error.cause instanceof Error) print(`cause: ${error.cause.stack}\n`);
     return;

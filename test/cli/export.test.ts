@@ -176,7 +176,7 @@ describe('an export that is interrupted', () => {
   )('by %s leaves the old file', async (signal, code) => {
     const { folder, child } = await underWay();
     child.kill(signal);
-    expect(await finished(child)).toMatchObject({ code, stderr: `error: stopped by ${signal}\n` });
+    expect(await finished(child)).toMatchObject({ code, stderr: `stopped by ${signal}\n` });
     expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
     expect(readdirSync(folder)).toEqual(['out.csv']);
   });

@@ -106,7 +106,7 @@ describe('exit codes', () => {
       throw new DOMException('This operation was aborted', 'AbortError');
     };
     const result = await invoke(['work'], { act, signal: stop.signal });
-    expect(result).toEqual({ code, stdout: '', stderr: `error: stopped by ${signal}\n` });
+    expect(result).toEqual({ code, stdout: '', stderr: `stopped by ${signal}\n` });
   });
 });
 

@@ -76,7 +76,7 @@ test.each([
   await once(child.stdout, 'readable');
   child.kill(signal);
   const result = await finished(child);
-  expect(result).toMatchObject({ code, stderr: `error: stopped by ${signal}\n` });
+  expect(result).toMatchObject({ code, stderr: `stopped by ${signal}\n` });
 });
 
 const silent = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';
@@ -87,7 +87,7 @@ test('Ctrl+C stops at once a query that never prints a row', async () => {
   await once(child.stdout, 'readable');
   const stopped = performance.now();
   child.kill('SIGINT');
-  expect(await finished(child)).toMatchObject({ code: 130, stderr: 'error: stopped by SIGINT\n' });
+  expect(await finished(child)).toMatchObject({ code: 130, stderr: 'stopped by SIGINT\n' });
   expect(performance.now() - stopped).toBeLessThan(soonMs);
 });
 

@@ -60,13 +60,16 @@ test(
     const sandbox = await startSandbox({ users: 600, behaviour: { latency: 20 } });
     const folder = temporaryFolder();
     const file = `${folder}/mirror.db`;
-    const child = startCli(['sync', '--json'], { folder, environment: environmentOf(sandbox, file) });
+    const child = startCli(['sync'], { folder, environment: environmentOf(sandbox, file) });
     const ended = finished(child);
     while (sandbox.control.requests().total < 30 && child.exitCode === null) await wait(1);
     child.kill('SIGINT');
-    const { code, stdout } = await ended;
+    const { code, stdout, stderr } = await ended;
     expect(code).toBe(130);
-    expect((JSON.parse(stdout) as RunReport).status).toBe('interrupted');
+    expect(stdout).toMatch(/^run \S+: interrupted/m);
+    expect(stderr).toMatch(
+      /What was read is kept\. The next `npx admin-mirror sync` goes on from there\.\nstopped by SIGINT\n$/,
+    );
     const again = await runCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
     expect(again.code).toBe(0);
     expectMirrored(sandbox, file);

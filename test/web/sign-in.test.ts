@@ -68,6 +68,7 @@ describe('signing in', () => {
       expect(away.headers.get('location')).toBe('/sign-in?next=%2Fruns%3Fstatus%3Dfailed');
       const refused = await post('/sign-in', { name: 'anna', password: 'wrong' });
       expect(refused.status).toBe(401);
+      expect(await refused.text()).toMatch(/name="name"[^>]*value="anna"/);
       const next = '/runs?status=failed';
       const signedIn = await post('/sign-in', { name: 'Anna', password, next });
       expect(signedIn.headers.get('location')).toBe(next);

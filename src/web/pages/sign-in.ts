@@ -26,12 +26,15 @@ export function newPasswordField(label: string, name: 'new' | 'again' = 'new'): 
 
 export async function signInPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const next = visit.query.get('next') ?? visit.form.get('next') ?? '';
+  // After a wrong password only that must be typed again.
+  const name = visit.form.get('name') ?? '';
+  const [atName, atPassword] = name === '' ? [html`autofocus`, null] : [html`value="${name}"`, html`autofocus`];
   const left = visit.query.get('left') === null ? null : await ports.oidc?.signOutAddress().catch(() => null);
   const body = html`${left === null || left === undefined ? null : html`<p class="note">You are signed out here, but still signed in at ${ports.oidc?.name}. <a href="${left}">Sign out there, too</a>.</p>`}
     <form method="post" action="${visit.link('/sign-in')}">
       <input type="hidden" name="next" value="${next}" />
-      <p>${field('Name', 'name', 'text', html`autofocus`)}</p>
-      <p>${field('Password', 'password', 'password')}</p>
+      <p>${field('Name', 'name', 'text', atName)}</p>
+      <p>${field('Password', 'password', 'password', atPassword)}</p>
       <button>Sign in</button>
     </form>
     ${ports.oidc === null ? null : html`<p><a class="button quiet" href="${visit.link('/sign-in/oidc', { next })}">Sign in with ${ports.oidc.name}</a></p>`}`;

@@ -98,6 +98,14 @@ describe('bulk apply', () => {
     expect(made(sandbox)).toBe(2);
   });
 
+  test('sends without a question with --yes, which leaves no room for a hash', async () => {
+    const { sandbox, bulk, batch, hash } = await plannedBatch();
+    expect((await bulk(['apply', batch, '--yes', '--approve', hash])).code).toBe(2);
+    expect(made(sandbox)).toBe(0);
+    expect((await bulk(['apply', batch, '--yes'])).code).toBe(0);
+    expect(made(sandbox)).toBe(2);
+  });
+
   test('asks on a terminal for the net total, and accepts nothing else', async () => {
     const { sandbox, bulk, batch } = await plannedBatch();
     const no = await bulk(['apply', batch], { terminal: 100, input: '5\r' });

@@ -23,7 +23,7 @@ describe.each([
     child.kill(signal);
     const result = await end;
     expect(result.code).toBe(code);
-    expect(result.stderr).toBe(`error: stopped by ${signal}\n`);
+    expect(result.stderr).toBe(`stopped by ${signal}\n`);
   });
 
   test('ends the process at once if it is sent twice', async () => {

@@ -1,6 +1,6 @@
 /** `bulk apply`, `run` and `resume`: asks for consent, sends a batch and reports its outcome. */
 import { resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { actionOf } from '../../bulk/actions.ts';
 import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
 import { batchOf, checkFile, checkServer, type Consent } from '../../bulk/claim.ts';
@@ -28,9 +28,10 @@ import { reportLines } from './words.ts';
 export function defineSending(bulk: Command, context: CliContext): void {
   const applying = bulk
     .command('apply')
-    .description('Send a planned batch, after you type its net total or give the hash of the plan.')
+    .description('Send a planned batch, after you type its net total, give the hash of the plan, or say --yes.')
     .argument('<batch>', batchHelp)
     .option('--approve <hash>', 'the hash of the plan, for scripts: instead of typing the total')
+    .addOption(new Option('--yes', 'do not ask before sending').conflicts('approve'))
     .action(async (batch: string, flags: SendFlags) => apply(await openJob(context, batch, flags)));
   addAgainFlags(addSendFlags(applying));
 

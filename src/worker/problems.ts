@@ -6,7 +6,7 @@ import { type ExitCode, worstOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { isResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
-import { durationText, secondMs, type Timestamp } from '../model/time.ts';
+import { durationText, minuteOf, secondMs, type Timestamp } from '../model/time.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
 import type { RunReport, WindowCause } from '../store/mirror-types.ts';
 import type { Facts, JobFacts } from './facts.ts';
@@ -116,7 +116,7 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
   not_settled: ({ cause, resources, windows, reason }) => {
     const [what, next = steps.sync] = causes[cause];
     const parts = `${counted(windows, 'part')} of ${resources.join(', ')}`;
-    return { what: `${parts} ${windows === 1 ? 'is' : 'are'} not up to date: ${what}`, next, detail: reason };
+    return { what: `${what}: ${parts} ${windows === 1 ? 'is' : 'are'} not up to date`, next, detail: reason };
   },
   last_run: ({ started_at, status, reasons }) => {
     // A run whose disk was full looks like one that was killed.
@@ -124,7 +124,7 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
       status === 'failed' ? status : status === 'killed' ? 'was killed or could not write its end' : `was ${status}`;
     const why = reasons.map(({ resources, reason }) => `${resources.join(', ')}: ${reason}`).join('; ');
     const next = status === 'failed' ? steps.doctor : steps.sync;
-    return { what: `the last sync, of ${started_at}, ${ended}`, next, detail: why === '' ? null : why };
+    return { what: `the last sync, of ${minuteOf(started_at)}, ${ended}`, next, detail: why === '' ? null : why };
   },
   key_refused: ({ jobs }) => ({ what: `${jobs.join(', ')} failed: the server refused the key`, next: steps.doctor }),
   server_unreachable: ({ jobs }) => ({
@@ -145,7 +145,7 @@ const causes: Readonly<Record<WindowCause, readonly [what: string, next?: string
   server_unreachable: ['the server could not be reached', steps.doctor],
   server_failed: ['the server failed'],
   list_contradicts_itself: ['the server contradicts itself'],
-  list_changed: ['records came and went while they were read'],
+  list_changed: ['records came and went while a list was read'],
   records_unreadable: [
     'some records cannot be read',
     'Next: report them to whoever runs the server; `admin-mirror status --verbose` names them',
@@ -156,9 +156,9 @@ const causes: Readonly<Record<WindowCause, readonly [what: string, next?: string
   ],
   deletions_unproven: ['records disappeared, and nothing proves that they are gone'],
   requests_spent: ['the last sync had used its requests'],
-  rows_altered: ['another program has changed their rows'],
+  rows_altered: ['another program has changed rows'],
   rows_differ: ['a comparison has found rows that differ'],
-  not_read: ['not read to the end'],
+  not_read: ['a sync ended before it had read everything'],
 };
 
 /** What became of a job, and what to do next. */

@@ -77,13 +77,13 @@ const each: {
   never_read: [{ resources: ['users'], is_running: true }, 'never read whole: users', /wait for the sync/, 5],
   not_settled: [
     { cause: 'list_contradicts_itself', resources: ['users', 'emails'], windows: 3, reason: '5 more' },
-    '3 parts of users, emails are not up to date: the server contradicts itself',
+    'the server contradicts itself: 3 parts of users, emails are not up to date',
     /sync/,
     5,
   ],
   last_run: [
     { started_at: timestampOf(now), status: 'failed', reasons: [{ resources: ['users'], reason: 'no answer' }] },
-    'the last sync, of 2026-03-11T10:00:00.000000Z, failed',
+    'the last sync, of 2026-03-11 10:00 UTC, failed',
     /doctor/,
     5,
   ],

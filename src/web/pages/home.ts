@@ -97,7 +97,7 @@ function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, 
                 ? 'Some records may be missing.'
                 : html`Everything created or changed up to ${timeTag(fresh_as_of)} is here. Later changes may not be.`
             }
-            ${open === 0 ? null : html`${counted(open, 'window')} not settled.`}
+            ${open === 0 ? null : html`${counted(open, 'part')} of it ${open === 1 ? 'is' : 'are'} not up to date.`}
           </p>
         </li>`;
       })}

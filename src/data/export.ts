@@ -5,9 +5,8 @@ import { setImmediate } from 'node:timers/promises';
 import { createGzip } from 'node:zlib';
 import { distinctColumns } from './column-type.ts';
 import type { ExportFormat, TextFormat } from './formats.ts';
-import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
-import { type RowSource, rowsSource, sourceOf, type SourceRequest } from './source.ts';
-import type { LineBatch } from './table-lines.ts';
+import { header, isJson, jsonArray, rowLines, type TextStyle } from './text-lines.ts';
+import { type LineBatch, type RowSource, rowsSource, sourceOf, type SourceRequest } from './source.ts';
 import type { ReadingStore } from '../store/reading.ts';
 import { guardedText, type Table, type TableCell, type TableFormat, type TableWriter } from '../model/spreadsheet.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
@@ -101,9 +100,9 @@ async function* textChunks(
   const bytesOf = textEncoder(run.writesAtOnce === true && compression === null);
   yield Buffer.from(`${bom ? '\uFEFF' : ''}${header(style, columns)}`);
   // Encoded before the next await: a text that survives one stays in memory much longer.
-  const encode = ({ text, rows }: LineBatch) => {
+  const encode = ({ lines, rows }: LineBatch) => {
     run.onRows(rows);
-    return bytesOf(text);
+    return typeof lines === 'string' ? bytesOf(lines) : lines;
   };
   for await (const bytes of encodedLines(source, style, encode)) {
     run.signal.throwIfAborted();
@@ -114,17 +113,17 @@ async function* textChunks(
 async function* encodedLines(
   source: RowSource,
   style: TextStyle,
-  encode: (lines: LineBatch) => Uint8Array,
+  encode: (batch: LineBatch) => Uint8Array,
 ): AsyncGenerator<Uint8Array> {
-  if (source.lines !== undefined && !isJson(style)) {
-    for (const lines of source.lines(csvStyle(style))) {
-      yield encode(lines);
+  if (source.lines !== undefined) {
+    for (const batch of source.lines(style)) {
+      yield encode(batch);
       await setImmediate();
     }
     return;
   }
   const write = rowLines(style, source.columns);
-  yield* source.pieces((rows) => encode({ text: write(rows), rows: rows.length }));
+  yield* source.pieces((rows) => encode({ lines: write(rows), rows: rows.length }));
 }
 
 /** Enough for a batch, some 256,000 characters. */

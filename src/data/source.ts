@@ -5,13 +5,19 @@ import type { Relation, ResultColumn, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
 import { type ColumnContext, type ColumnType, declaredTypes } from './column-type.ts';
-import type { CsvStyle } from './csv.ts';
-import { csvTableLines, hasLines, type LineBatch } from './table-lines.ts';
+import { jsonTableLines } from './table-json.ts';
+import { csvTableLines, hasLines } from './table-lines.ts';
+import { csvStyle, isJson, type TextStyle } from './text-lines.ts';
 import { readingPace } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 
 /** A table or view, a statement of the operator's, or a saved report. */
 export type SourceRequest = TableRequest | { readonly sql: string } | ReportRequest;
+
+export interface LineBatch {
+  readonly lines: Uint8Array | string;
+  readonly rows: number;
+}
 
 export interface RowSource {
   /** The name of the table or report, or `query`. */
@@ -25,8 +31,8 @@ export interface RowSource {
    * @param maxRows the limit for the next batch; without it, the reading pace alone decides
    */
   readonly pieces: <T>(make: (rows: readonly Row[]) => T, maxRows?: () => number) => AsyncGenerator<T>;
-  /** CSV made by SQLite; only for whole tables that allow it. */
-  readonly lines?: ((style: CsvStyle) => Iterable<LineBatch>) | undefined;
+  /** Lines made by SQLite; only for whole tables that allow it. */
+  readonly lines?: ((style: TextStyle) => Iterable<LineBatch>) | undefined;
 }
 
 /** Throws a UsageError for a name that the mirror does not know, or SQL that does more than read. */
@@ -115,6 +121,11 @@ function tableRows(snapshot: Snapshot, relation: Relation, names: readonly strin
         if (rows.length > 0) yield rows;
       }
     },
-    lines: hasLines(relation) ? (style) => csvTableLines(snapshot, relation, names, style) : undefined,
+    lines: hasLines(relation)
+      ? (style) =>
+          isJson(style)
+            ? jsonTableLines(snapshot, relation, names)
+            : csvTableLines(snapshot, relation, names, csvStyle(style))
+      : undefined,
   };
 }

@@ -9,11 +9,6 @@ import { quoteName } from '../store/schema.ts';
 import { csvLines, type CsvStyle, plainText } from './csv.ts';
 import { readingPace } from './reading-pace.ts';
 
-export interface LineBatch {
-  readonly text: string;
-  readonly rows: number;
-}
-
 /** More were not quicker, and left 30 MB more of garbage. */
 const mostRows = 250;
 /** If more than this share of a batch had to be read by cells, the columns are judged again. */
@@ -44,7 +39,7 @@ export function* csvTableLines(
   relation: Relation,
   names: readonly string[],
   style: CsvStyle,
-): Generator<LineBatch> {
+): Generator<{ readonly lines: string; readonly rows: number }> {
   const columns = names.map((name) => ({
     name,
     type: relation.columns.find((column) => column.name === name)?.type.toUpperCase() ?? '',
@@ -76,7 +71,7 @@ export function* csvTableLines(
       if (rows.length === 0) continue;
       pace.addRows(rows);
       if (parts === undefined) learn(rows);
-      yield { text: linesOf(rows), rows: rows.length };
+      yield { lines: linesOf(rows), rows: rows.length };
       continue;
     }
     const rows = partsIn(range);
@@ -95,7 +90,7 @@ export function* csvTableLines(
       text += linesOf(cells.slice(at, at + 1));
     }
     pace.add(rows.length, text.length);
-    yield { text, rows: rows.length };
+    yield { lines: text, rows: rows.length };
     if (cells !== undefined && odd > rows.length * mostOdd) learn(cells);
   }
 }
@@ -173,19 +168,17 @@ function joined(values: readonly string[], delimiterSql: string): string {
 /** Makes the line fail its pattern, which allows no quote. */
 const odd = `'"'`;
 
-/** The value if SQLite writes it exactly as this program does, else the mark: SQLite writes only 15 digits of a floating-point number. */
+/** The number if SQLite writes it exactly as this program does, else the mark: SQLite writes only 15 digits of a floating-point number. */
+export function realSql(value: string, mark: string): string {
+  return (
+    `CASE WHEN ${value} = CAST(${value} AS INTEGER) AND abs(${value}) < 1e15 THEN CAST(${value} AS INTEGER) ` +
+    `WHEN abs(${value}) > 1e10 OR round(${value} * 1e4) / 1e4 <> ${value} THEN ${mark} ELSE ${value} END`
+  );
+}
+
 function lineSql({ name, type }: Column): string {
   const value = quoteName(name);
-  switch (type) {
-    case 'INTEGER':
-      return value;
-    case 'REAL':
-      return (
-        `CASE WHEN ${value} = CAST(${value} AS INTEGER) AND abs(${value}) < 1e15 THEN CAST(${value} AS INTEGER) ` +
-        `WHEN abs(${value}) > 1e10 OR round(${value} * 1e4) / 1e4 <> ${value} THEN ${odd} ELSE ${value} END`
-      );
-    default:
-      // The writer by cells tells empty text from null.
-      return `CASE ${value} WHEN '' THEN ${odd} ELSE ${value} END`;
-  }
+  if (type === 'INTEGER') return value;
+  // The writer by cells tells empty text from null.
+  return type === 'REAL' ? realSql(value, odd) : `CASE ${value} WHEN '' THEN ${odd} ELSE ${value} END`;
 }

@@ -105,4 +105,6 @@ export interface Rows {
 export interface RangedRows {
   readonly columns: readonly ResultColumn[];
   readonly rowsIn: (range: IdRange) => Row[];
+  /** The row at this place of the range, counted from 0; nothing if there is none. */
+  readonly rowIn: (range: IdRange, at: number) => Row[];
 }

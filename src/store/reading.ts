@@ -302,15 +302,21 @@ function rangeName(relation: Relation): string {
 function rangedRowsOf(database: Database, relation: Relation, sql: readonly string[], guard: Guard): RangedRows {
   const id = rangeName(relation);
   keepFewPages(database);
-  const statement = database
-    .prepare<[bigint, bigint], Row>(
-      `SELECT ${sql.join(', ')} FROM ${quoteName(relation.name)}
-       WHERE ${id} BETWEEN ? AND ? ORDER BY ${id}`,
-    )
-    .raw(true)
-    .safeIntegers(true);
-  // Far faster than stepping row by row; a range is small enough to hold in memory.
-  return { columns: columnsOf(statement), rowsIn: ({ from, to }) => guard(() => statement.all(from, to)) };
+  const statement = <Values extends unknown[]>(part: string) =>
+    database
+      .prepare<Values, Row>(
+        `SELECT ${sql.join(', ')} FROM ${quoteName(relation.name)} WHERE ${id} BETWEEN ? AND ? ORDER BY ${id} ${part}`,
+      )
+      .raw(true)
+      .safeIntegers(true);
+  const all = statement<[bigint, bigint]>('');
+  const single = statement<[bigint, bigint, number]>('LIMIT 1 OFFSET ?');
+  return {
+    columns: columnsOf(all),
+    // Far faster than stepping row by row; a range is small enough to hold in memory.
+    rowsIn: ({ from, to }) => guard(() => all.all(from, to)),
+    rowIn: ({ from, to }, at) => guard(() => single.all(from, to, at)),
+  };
 }
 
 function* rangesOf(

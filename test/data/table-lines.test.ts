@@ -41,6 +41,15 @@ const nastyTexts = [
   'Жук',
   '李',
   '{}',
+  '{"a":[1.0,"x\\u0000"]}',
+  '["é",\n 1]',
+  '{"a":1,}',
+  '[01]',
+  '"{}"',
+  '\u0001=1',
+  '\u0002',
+  'a\u0003"b',
+  '\u007F\u2028\b',
 ];
 const nastyNumbers = [-0, -1.5, 0.1 + 0.2, 1e15, 1e21, 1e-7, 123456789.123456, 0.00005, Infinity, -Infinity, 2 ** 60];
 
@@ -81,6 +90,7 @@ describe.each([
   test.each<[string, Partial<FileForm>, string[] | undefined]>([
     ['CSV', {}, undefined],
     ['TSV', { format: 'tsv' }, undefined],
+    ['JSON lines', { format: 'jsonl' }, undefined],
     ['CSV without the guard', { raw: true }, undefined],
     ['CSV whose lines begin with a number that may be negative', {}, ['balance', 'username', 'last_name', 'id']],
   ])('is the same %s by lines as by cells', async (__, form, columns) => {
@@ -120,17 +130,21 @@ function filledTables(database: Database): void {
   }
 }
 
-test('every table is the same CSV whole, out of SQLite, as row by row', async () => {
-  const store = openReadingStore(mirrorFile(filledTables));
-  onTestFinished(() => store.close());
-  const snapshot = store.snapshot();
-  const tables = snapshot.relations().map(({ name }) => name);
-  snapshot.release();
-  let filled = 0;
-  for (const relation of tables) {
-    const lines = await exported(store, { relation, meta: true });
-    expect([relation, lines]).toEqual([relation, await exported(store, { relation, meta: true, where: 'true' })]);
-    if (lines.split('\n').length > 200) filled += 1;
-  }
-  expect(filled).toBeGreaterThan(2 * resourceNames.length);
-});
+test.each(['csv', 'jsonl'] as const)(
+  'every table is the same %s whole, out of SQLite, as row by row',
+  async (format) => {
+    const store = openReadingStore(mirrorFile(filledTables));
+    onTestFinished(() => store.close());
+    const snapshot = store.snapshot();
+    const tables = snapshot.relations().map(({ name }) => name);
+    snapshot.release();
+    let filled = 0;
+    for (const relation of tables) {
+      const lines = await exported(store, { relation, meta: true }, { format });
+      const cells = await exported(store, { relation, meta: true, where: 'true' }, { format });
+      expect([relation, lines]).toEqual([relation, cells]);
+      if (lines.split('\n').length > 200) filled += 1;
+    }
+    expect(filled).toBeGreaterThan(2 * resourceNames.length);
+  },
+);

@@ -302,15 +302,15 @@ function rangeName(relation: Relation): string {
 function rangedRowsOf(database: Database, relation: Relation, sql: readonly string[], guard: Guard): RangedRows {
   const id = rangeName(relation);
   keepFewPages(database);
-  const statement = <Values extends unknown[]>(part: string) =>
+  const statement = (part: string) =>
     database
-      .prepare<Values, Row>(
+      .prepare<(bigint | number)[], Row>(
         `SELECT ${sql.join(', ')} FROM ${quoteName(relation.name)} WHERE ${id} BETWEEN ? AND ? ORDER BY ${id} ${part}`,
       )
       .raw(true)
       .safeIntegers(true);
-  const all = statement<[bigint, bigint]>('');
-  const single = statement<[bigint, bigint, number]>('LIMIT 1 OFFSET ?');
+  const all = statement('');
+  const single = statement('LIMIT 1 OFFSET ?');
   return {
     columns: columnsOf(all),
     // Far faster than stepping row by row; a range is small enough to hold in memory.

@@ -48,6 +48,7 @@ export async function settleRow(sending: Sending, intent: Intent, withNext = fal
     const now = { state, response: unknownAt === undefined ? intent.answerKind : null, waited, mayRepeat };
     let agreed = false;
     if (needsSecondLook(judgement, now)) {
+      await sending.journal.flush();
       await sleep(betweenLooksMs);
       const second = await lookAndJudge(sending, intent);
       agreed = agree(judgement, second.judgement);

@@ -134,9 +134,11 @@ interface Waiting {
 export class SharedSteps {
   readonly #step: (work: Waiting['work']) => Promise<void>;
   #waiting: Waiting[] = [];
-  #isRunning = false;
   /** The steps that wait for another one. */
-  #later: Promise<void>[] = [];
+  #later: Waiting[] = [];
+  /** What kept one of these from the disk. */
+  #failure: { readonly error: unknown } | undefined;
+  #isRunning = false;
 
   /** @param step runs the work in one transaction */
   constructor(step: (work: Waiting['work']) => Promise<void>) {
@@ -145,41 +147,32 @@ export class SharedSteps {
 
   /** Resolves once the step is on the disk. Throws what `work` throws; then the step did not happen, and the others did. */
   take(work: Waiting['work']): Promise<void> {
-    const step = this.#wait(work);
-    this.#start();
-    return step;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push({ work, resolve, reject });
+    // The responses that have arrived are read in this turn of the event loop.
+    if (!this.#isRunning) setImmediate(() => void this.#run());
+    this.#isRunning = true;
+    return promise;
   }
 
   /** Has the step taken with the next one, or by `flush`. Until then it is lost if the process ends. */
   takeLater(work: Waiting['work']): void {
-    const step = this.#wait(work);
-    // `flush` throws it.
-    step.catch(() => {});
-    this.#later.push(step);
+    const reject = (error: unknown): void => void (this.#failure ??= { error });
+    this.#later.push({ work, resolve: () => {}, reject });
   }
 
   /** Resolves once every step that waited is on the disk. Throws what kept one from it. */
   async flush(): Promise<void> {
-    const later = this.#later.splice(0);
-    if (later.length === 0) return;
-    this.#start();
-    await Promise.all(later);
-  }
-
-  #wait(work: Waiting['work']): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiting.push({ work, resolve, reject });
-    return promise;
-  }
-
-  #start(): void {
-    // The responses that have arrived are read in this turn of the event loop.
-    if (!this.#isRunning) setImmediate(() => void this.#run());
-    this.#isRunning = true;
+    // Behind the transaction under way, which may have taken some along.
+    if (this.#later.length > 0 || this.#isRunning) await this.take(async () => {});
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) throw failure.error;
   }
 
   async #run(): Promise<void> {
-    while (this.#waiting.length > 0) await this.#together(this.#waiting.splice(0));
+    // Those that waited come first: they are older.
+    while (this.#waiting.length > 0) await this.#together([...this.#later.splice(0), ...this.#waiting.splice(0)]);
     this.#isRunning = false;
   }
 

@@ -168,9 +168,13 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
 
     /** Takes the lock, also from a dead owner. Throws LockHeldError; so does every later step once another process has it. */
     acquireLock: (batch: string) => inTransaction((connection) => locks.acquire(connection, batch, owner, 'bulk')),
+    /** Once nothing waits to be recorded: another process may take the lock. A step that cannot be taken does not keep the lock. */
     releaseLock: async (batch: string) => {
-      await rowSteps.flush();
-      await inTransaction((connection) => locks.release(connection, batch, owner));
+      try {
+        await rowSteps.flush();
+      } finally {
+        await inTransaction((connection) => locks.release(connection, batch, owner));
+      }
     },
     lockOwner: (batch: string) => locks.owner(db, batch),
     /** How long the lock of the batch is certain to stay with this process, in ms. Infinity for a file: the kernel keeps it. */

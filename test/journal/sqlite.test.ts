@@ -1,6 +1,7 @@
 import { readFileSync, renameSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { type Acting, SharedSteps } from '../../src/journal/database.ts';
 import { journalKind } from '../../src/journal/schema.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
@@ -61,6 +62,20 @@ test('a step that may wait goes to the disk with the next one, or when that is a
   await journal.move(skip(5));
   expect(await skipped()).toBe(4);
   await expect(journal.flush()).rejects.toThrow(/is not planned/);
+});
+
+test('a step that may wait begins no transaction, even if one ends meanwhile', async () => {
+  const taken: string[][] = [];
+  const steps = new SharedSteps(async (work) => {
+    taken.push([]);
+    await work({} as Acting);
+  });
+  const note = (name: string) => () => Promise.resolve(void taken.at(-1)?.push(name));
+  await steps.take(() => Promise.resolve(steps.takeLater(note('waited'))));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(taken).toEqual([[]]);
+  await steps.take(note('next'));
+  expect(taken).toEqual([[], ['waited', 'next']]);
 });
 
 describe('a journal that is open for reading', () => {

@@ -56,6 +56,7 @@ export const guards = {
   sent_until: 'a write gets its time from when its request was sent, not from when it was recorded',
   send_by: 'a request that was not sent in time is not sent any more',
   may_begin: 'a process whose lock has ended sends nothing',
+  verdict_first: 'a verdict that waits is on the disk before the next row of its user is sent',
   settle_after: 'a write that is not found gets its time',
   second_look: 'two looks must agree',
   look_after_response: 'the user is looked at after any response',
@@ -402,11 +403,11 @@ export function modelOf(
       }
       // Nobody reads what is written to a file that is no longer the journal.
       if (!self.ghost) {
-        const kept = self.kept === null ? undefined : to.journal.rows[self.kept.row];
+        const kept = self.kept === null || !on('verdict_first') ? undefined : to.journal.rows[self.kept.row];
         if (kept?.s === 'acknowledged') Object.assign(kept, { s: 'applied', evidence: self.kept?.evidence ?? null });
         change(to.journal);
       }
-      self.kept = null;
+      if (on('verdict_first')) self.kept = null;
       return true;
     };
     /** From state to state, as `move` of the journal does. */
@@ -528,7 +529,7 @@ export function modelOf(
         const ready = left.filter((each) => !left.some((before) => before < each && user(before) === user(each)));
         for (const each of ready) {
           // It finds the row open, and its own verdict waiting.
-          if (now.kept !== null && user(each) === user(now.kept.row)) {
+          if (now.kept !== null && user(each) === user(now.kept.row) && on('verdict_first')) {
             yield next(state, `${who} records the verdict that waited`, (to) => void step(to, () => {}));
             continue;
           }
@@ -1019,8 +1020,14 @@ export function modelOf(
     to.memory = to.memory === 'none' ? 'none' : 'here';
   }
 
-  function broken({ journal, made, permitted, wrong }: State): string | null {
+  function broken({ journal, made, permitted, wrong, processes }: State): string | null {
     if (wrong !== null) return wrong;
+    const isSentEarly = ({ kept, ghost }: Process): boolean =>
+      kept !== null &&
+      !ghost &&
+      journal.rows[kept.row]?.s === 'acknowledged' &&
+      journal.rows.some(({ s }, row) => s === 'sending' && user(row) === user(kept.row));
+    if (processes.some(isSentEarly)) return 'verdict_before_the_next_row';
     const times = payments.map(() => 0);
     for (const by of made.flat()) {
       const which = by === 'o' || by.includes("'") ? -1 : payments.indexOf(payment(Number.parseInt(by)));

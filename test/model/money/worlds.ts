@@ -154,6 +154,11 @@ export const guardCases: readonly Case<Guard, World>[] = [
     world: { name: 'no transactions are shown', rows: [a1, back], processes: 1, faults: 1, shows: 'hidden' },
   },
   {
+    without: ['verdict_first', 'one_open_row'],
+    breaks: 'verdict_before_the_next_row',
+    world: { name: 'two rows of one user', rows: [a1, back], processes: 1, verdictsWait: true },
+  },
+  {
     without: ['in_place'],
     breaks: paid,
     world: { name: 'put back, and no mirror', rows: [a1], processes: 2, restores: 1 },
@@ -204,6 +209,7 @@ export const secondLines: readonly Guard[] = [
   'lock',
   'lock_in_step',
   'may_begin',
+  'verdict_first',
   'sent_until',
   'from_state',
   'memory',

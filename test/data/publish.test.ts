@@ -124,7 +124,7 @@ test('the runs of a restored mirror keep their order', async () => {
 });
 
 // proves: publish-reader
-test('published columns have types, and the reader can only read', async () => {
+test('published columns have types and comments, and the reader can only read', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();
   await publishTo(file, destinationIn(database));
@@ -143,6 +143,13 @@ test('published columns have types, and the reader can only read', async () => {
     created_at: 'timestamp with time zone',
     _seq: 'bigint',
   });
+  const silent = await database.query(
+    `SELECT c.relname, a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+     WHERE c.relnamespace = 'mirror'::regnamespace AND c.relkind IN ('r', 'v') AND NOT a.attisdropped
+     AND c.relname NOT IN ('mirror_publication', 'mirror_bookkeeping')
+     AND (col_description(a.attrelid, a.attnum) IS NULL OR obj_description(c.oid) IS NULL)`,
+  );
+  expect(silent.rows).toEqual([]);
   expect(
     await database.query(
       "SELECT record_json ->> 'domain' AS a, domain AS b FROM mirror.user_orders JOIN mirror.user_orders_flat USING (user_id) WHERE user_id = 7",

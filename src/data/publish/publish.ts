@@ -11,7 +11,16 @@ import { publishBookkeeping } from './bookkeeping.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
 import { copyRows } from './rows.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
-import { columnsIn, grantReading, growthSql, indexSql, makeSchema, publicationIn, tableSql } from './schema.ts';
+import {
+  columnsIn,
+  grantReading,
+  growthSql,
+  indexSql,
+  makeSchema,
+  publicationIn,
+  tableSql,
+  writeComments,
+} from './schema.ts';
 import { makeFlatViews } from './views.ts';
 
 export interface PublishPorts {
@@ -99,6 +108,7 @@ async function publishState(
   const freshness = await writeFreshness(mirror, database, at);
   await publishBookkeeping(database, mirror);
   await makeFlatViews(database, mirror, warn);
+  if (since === undefined || tables.some(({ name }) => !existing.has(name))) await writeComments(database);
   await grantReading(database, destination, tables, warn);
   await database.query(
     `INSERT INTO mirror_publication (version, layout, cursor, published_at) VALUES ($1, $2, $3, $4)

@@ -3,9 +3,10 @@ import { OperatorError, UsageError } from '../../model/errors.ts';
 import { relationTables } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { codeOf } from '../../store/postgres-server.ts';
-import { quoteName } from '../../store/schema.ts';
+import { quoteName, quoteText } from '../../store/schema.ts';
+import { dictionary, possibleRelationEntries } from '../dictionary.ts';
 import type { Database } from './database.ts';
-import { type PublishedTable, sqlColumns } from './layout.ts';
+import { type PublishedTable, rawColumn, sqlColumns } from './layout.ts';
 
 const ownTables = `
 CREATE TABLE IF NOT EXISTS mirror_publication (
@@ -99,6 +100,31 @@ export function growthSql(table: PublishedTable, existing: readonly ColumnFact[]
       advice: 'Rename that column in the database. The next `admin-mirror publish` adds it with its type.',
     });
   });
+}
+
+/** Describes what was published by comments, from the data dictionary. */
+export async function writeComments(database: Database): Promise<void> {
+  const inSchema = await columnsIn(database);
+  const statements = [...dictionary(), ...possibleRelationEntries()].flatMap(({ name, kind, summary, columns }) => {
+    const there = inSchema.get(name) ?? [];
+    if (there.length === 0) return [];
+    const what = kind === 'view' && name !== 'mirror_freshness' ? 'VIEW' : 'TABLE';
+    const meanings = new Map(columns.map((column) => [column.name, column.meaning]));
+    return [
+      `COMMENT ON ${what} ${quoteName(name)} IS ${quoteText(summary)}`,
+      ...there.map((column) => {
+        const meaning = meanings.get(column.name) ?? ownMeaning(column.name);
+        return `COMMENT ON COLUMN ${quoteName(name)}.${quoteName(column.name)} IS ${quoteText(meaning)}`;
+      }),
+    ];
+  });
+  await database.query(statements.join('; '));
+}
+
+function ownMeaning(column: string): string {
+  if (column === rawColumn) return 'as a JSON object: cells that their columns cannot hold just as they came';
+  if (column === 'published_at') return 'when this was published';
+  return column.endsWith('_json') ? `${column.slice(0, -'_json'.length)} as jsonb, if that can hold it` : 'as it came';
 }
 
 /** Makes the role if it is missing. Warns and returns false if this user may not. */

@@ -1,11 +1,11 @@
 /** `changes`: shows what changed between two times, field by field, from the mirror's history. */
-import { Argument, type Command, InvalidArgumentError } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
-import { checkSpan, formatOption, toMoment } from './flag-values.ts';
+import { checkSpan, formatOption, toCount, toMoment } from './flag-values.ts';
 import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
 import { openRepeatedReading, openReading } from '../data/open.ts';
@@ -18,8 +18,13 @@ interface Flags {
   readonly follow?: boolean;
   readonly until?: number;
   readonly id?: bigint;
+  readonly kind?: (typeof kinds)[number];
+  readonly field?: string;
+  readonly limit?: number;
   readonly format: QueryFormat;
 }
+
+const kinds = ['inserted', 'updated', 'deleted'] as const;
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -36,6 +41,9 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--id <id>', 'only this record of the resource', toId)
+    .addOption(new Option('--kind <kind>', 'only changes of this kind').choices(kinds))
+    .option('--field <name>', 'only updates that changed this field')
+    .option('--limit <n>', 'at most this many changes, the oldest', toCount)
     .addOption(formatOption('changes', queryFormats))
     .option('--follow', 'print changes as they are written, until you stop it; then print the cursor for the next time')
     .addHelpText(
@@ -46,6 +54,7 @@ Examples:
   admin-mirror changes users --since 2026-03-01 --until 2026-03-31 --json
   admin-mirror changes --since 7d --format csv > changes.csv
   admin-mirror changes users --id 42
+  admin-mirror changes users --field balance --since 30d
   admin-mirror changes --follow --json`,
     )
     .action((resource: ResourceName | undefined, flags: Flags) => run(context, resource, flags));
@@ -63,7 +72,14 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   const store = openReading(context.settings(), context.releases);
   const chunks = changesChunks(
     store,
-    { resources: resource === undefined ? resourceNames : [resource], span, ignore },
+    {
+      resources: resource === undefined ? resourceNames : [resource],
+      span,
+      ignore,
+      kind: flags.kind,
+      field: flags.field,
+      limit: flags.limit,
+    },
     { format: context.json() ? 'json' : flags.format, room: tableRoom(context) },
     {
       signal: context.signal,
@@ -75,9 +91,12 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
 }
 
 async function follow(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {
-  const { since, until, id } = flags;
+  const { since, until, id, kind, field, limit } = flags;
   if (until !== undefined) throw new UsageError('--follow runs until it is stopped: it cannot be used with --until');
   if (id !== undefined) throw new UsageError('--follow shows all records of a resource: it cannot be used with --id');
+  if (kind !== undefined || field !== undefined || limit !== undefined) {
+    throw new UsageError('--follow shows all changes: it cannot be used with --kind, --field or --limit');
+  }
   const settings = context.settings();
   let cursor: string | undefined;
   const request = {

@@ -6,6 +6,7 @@ import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Cell, ChangeSpan, RecordChange, Row } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot, SharedReading } from '../store/reading.ts';
+import { grouped } from '../model/text.ts';
 import { Buffer } from 'node:buffer';
 import { setTimeout as wait } from 'node:timers/promises';
 
@@ -38,6 +39,12 @@ interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
   readonly ignore: readonly string[];
+  /** Only changes of this kind. */
+  readonly kind?: RecordChange['kind'] | undefined;
+  /** Only updates that changed this field, and only what they did to it. */
+  readonly field?: string | undefined;
+  /** At most so many changes, the oldest. */
+  readonly limit?: number | undefined;
 }
 
 interface SinceRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
@@ -56,9 +63,22 @@ const labelFields: Readonly<Record<ResourceName, string>> = {
 };
 
 /** Yields the changes in the order of time, except for updates of ignored fields alone. */
-export function changesOf(snapshot: Snapshot, { resources, span, ignore }: ChangesRequest): Generator<ReportedChange> {
+export function changesOf(snapshot: Snapshot, request: ChangesRequest): Iterable<ReportedChange> {
+  const { resources, span, ignore, limit = Infinity } = request;
   const sources = resources.map((resource) => reported(resource, ignore, snapshot.changes(resource, span)));
-  return merged(sources, (one, other) => one.at < other.at);
+  return chosen(
+    merged(sources, (one, other) => one.at < other.at),
+    request,
+  ).take(limit);
+}
+
+function chosen(changes: Generator<ReportedChange>, { kind, field }: ChangesRequest): IteratorObject<ReportedChange> {
+  return changes.flatMap((each) => {
+    if (kind !== undefined && each.change !== kind) return [];
+    if (field === undefined) return [each];
+    const fields = each.fields.filter((changed) => changed.field === field);
+    return each.change === 'updated' && fields.length > 0 ? [{ ...each, fields }] : [];
+  });
 }
 
 /** Yields the changes after a number, in the order of the numbers. Several changes of one record come as one. */
@@ -175,10 +195,32 @@ export async function* changesChunks(
     for (const warning of reachWarnings(snapshot, request)) run.onWarning(warning);
     const { from, to } = request.span;
     const head = `"since": ${JSON.stringify(from)},\n  "until": ${JSON.stringify(to)},\n  "changes": `;
+    if (form.format === 'table') yield Buffer.from(countLines(changesOf(snapshot, request), request.resources));
     yield* listChunks({ columns, rowsOf, jsonOf, head }, changesOf(snapshot, request), form, run.signal);
   } finally {
     snapshot.release();
   }
+}
+
+/** So many changes fit on a few screens; with more, a table begins with how many there are. */
+const shownUncounted = 200;
+
+/** `users     12 inserted, 340 updated`, a line for each resource; nothing for a few changes. */
+function countLines(changes: Iterable<ReportedChange>, resources: readonly ResourceName[]): string {
+  const counts = new Map<ResourceName, Map<RecordChange['kind'], number>>();
+  let all = 0;
+  for (const { resource, change } of changes) {
+    const own = counts.get(resource) ?? new Map<RecordChange['kind'], number>();
+    own.set(change, (own.get(change) ?? 0) + 1);
+    counts.set(resource, own);
+    all += 1;
+  }
+  if (all <= shownUncounted) return '';
+  const lines = resources.map((resource) => {
+    const kinds = Array.from(counts.get(resource) ?? [], ([kind, count]) => `${grouped(count)} ${kind}`);
+    return `${resource.padEnd(9)} ${kinds.length === 0 ? 'none' : kinds.join(', ')}\n`;
+  });
+  return `${lines.join('')}\n`;
 }
 
 /** Writes a part of an endless list as JSON lines, CSV or TSV. TSV also replaces a table, whose widths nobody could know. */

@@ -100,6 +100,39 @@ describe('changes', () => {
     expect((await answer('packages', '--since', String(times[1]))).text).toMatch(/"changes": \[\]\n\}\n$/);
   });
 
+  test('can be limited to a kind, a field and a number', async () => {
+    const { times, answer, run } = await threeDays();
+    const found = async (...args: string[]) =>
+      (await answer('--since', String(times[1]), ...args)).changes.map(({ id, change, fields }) => [
+        id,
+        change,
+        Object.keys(fields),
+      ]);
+    expect(await found('--kind', 'deleted')).toEqual([[3, 'deleted', expect.any(Array)]]);
+    expect(await found('--field', 'balance')).toEqual([
+      [5, 'updated', ['balance']],
+      [5, 'updated', ['balance']],
+    ]);
+    expect(await found('--kind', 'updated', '--limit', '1')).toEqual([[5, 'updated', expect.any(Array)]]);
+    expect((await run('--follow', '--limit', '1')).stderr).toContain('--follow shows all changes');
+  });
+
+  test('begin with how many there are, in a table that is longer than a few screens', async () => {
+    const sandbox = await startSandbox({ users: 150, emails: 90 });
+    const file = `${temporaryFolder()}/mirror.db`;
+    await sync(sandbox, file, { clock: systemClock });
+    const run = async (...args: string[]) =>
+      (await runCli(['changes', '--db', file, ...args], { folder: temporaryFolder() })).stdout.split('\n');
+    expect((await run()).slice(0, 5)).toEqual([
+      'users     150 inserted',
+      'packages  12 inserted',
+      'emails    90 inserted',
+      'coupons   20 inserted',
+      '',
+    ]);
+    expect((await run('--limit', '9'))[0]).toMatch(/^at /);
+  });
+
   test('prints a table with a line per field', async () => {
     const { times, username, run } = await threeDays();
     const { stdout, stderr } = await run('users', '--since', String(times[2]));

@@ -36,7 +36,7 @@ import {
   noPolicy,
   standingOf,
 } from './standing.ts';
-import { batchNamed, type Connection, type JournalTables } from './tables.ts';
+import { batchNamed, type Connection, type JournalTables, runOften } from './tables.ts';
 
 export const noRules: JournalRules = { approval: {}, caps: null };
 
@@ -136,8 +136,12 @@ export async function checkSending({ connection, rules, now, actor }: Acting, na
     });
   }
   // Not the whole record: its problems and warnings can be long.
-  const rows = connection.selectFrom('journal_batches').where('batch', '=', name);
-  const batch = await rows.select(['batch', 'action', 'state', 'hash', 'againReason', 'approval']).executeTakeFirst();
+  const find = () =>
+    connection
+      .selectFrom('journal_batches')
+      .select(['batch', 'action', 'state', 'hash', 'againReason', 'approval'])
+      .where('batch', '=', name);
+  const batch = await runOften(connection, 'batch to send', find, [name]);
   if (batch === undefined || batch.approval === null) return;
   const approval = JSON.parse(batch.approval) as BatchApproval;
   const { policy, totals, claimed } = approval;

@@ -10,7 +10,7 @@ import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Acting } from './database.ts';
-import { accountOf, type Connection, type JournalTables } from './tables.ts';
+import { accountOf, type Connection, type JournalTables, runOften } from './tables.ts';
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
@@ -61,8 +61,8 @@ function notBefore(newest: Timestamp | undefined, at: Timestamp): Timestamp {
 }
 
 function newestStep(connection: Connection): Promise<(Head & { readonly at: Timestamp }) | undefined> {
-  const steps = connection.selectFrom('journal_steps').select(['step', 'hash', 'at']);
-  return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
+  const steps = () => connection.selectFrom('journal_steps').select(['step', 'hash', 'at']);
+  return runOften(connection, 'newest step', () => steps().orderBy('step', 'desc').limit(1), [1]);
 }
 
 /** Returns what the first step has as its previous hash. It ties the chain to one journal. */
@@ -105,7 +105,7 @@ const unsealed: ReadonlySet<string> = new Set(['salt', 'digest', 'claimed_at']);
 /** The sealed members in order, with the column names of the database, by the names of all members: a plan seals many alike. */
 const sealedMembers = new Map<string, readonly (readonly [name: string, column: string])[]>();
 
-function sealedMembersOf(row: Readonly<Record<string, unknown>>) {
+export function sealedMembersOf(row: Readonly<Record<string, unknown>>) {
   const all = Object.keys(row);
   const shape = all.join(' ');
   let members = sealedMembers.get(shape);
@@ -121,14 +121,14 @@ function sealedMembersOf(row: Readonly<Record<string, unknown>>) {
 }
 
 /** Returns the salted digest of the record. Leaves out nulls, so that adding a column later changes no earlier seal. */
-export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
-  let members = '';
-  for (const [name, column] of sealedMembersOf(row)) {
+export function sealOf(salt: string, row: Readonly<Record<string, unknown>>, members = sealedMembersOf(row)): string {
+  let text = '';
+  for (const [name, column] of members) {
     const value = row[name];
     if (value === null || value === undefined) continue;
-    members += `${members === '' ? '' : ','}"${column}":${JSON.stringify(value)}`;
+    text += `${text === '' ? '' : ','}"${column}":${JSON.stringify(value)}`;
   }
-  return saltedDigest(salt, `{${members}}`);
+  return saltedDigest(salt, `{${text}}`);
 }
 
 /** What a step can be about: a batch, a row, a write by hand, another step. `accountRecords` handles accounts. */
@@ -228,7 +228,8 @@ export async function appendSteps(connection: Connection, steps: readonly NewSte
   const genesis: Head = newest ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
   for (const each of steps) {
     const row = stepRow({ ...each, at: notBefore(newest?.at, each.at) }, newest ?? genesis);
-    await connection.insertInto('journal_steps').values(row).execute();
+    const insert = () => connection.insertInto('journal_steps').values(row);
+    await runOften(connection, 'add step', insert, Object.values(row));
     newest = row;
   }
 }
@@ -289,7 +290,7 @@ export function stepRow(
 
 /** Returns the id that the journal got when it was made; an empty text if there is none. */
 export async function identityOf(connection: Connection): Promise<string> {
-  return (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id ?? '';
+  return (await runOften(connection, 'id', () => connection.selectFrom('journal_identity').select('id'), []))?.id ?? '';
 }
 
 /** One digest over all rows of a batch, for the step that adds it. A step for each row would make large plans far slower. */

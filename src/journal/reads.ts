@@ -17,6 +17,7 @@ import {
   intentOf,
   notesIn,
   parametersIn,
+  runOften,
   viewColumns,
 } from './tables.ts';
 
@@ -43,8 +44,8 @@ export function readsOf(db: Connection) {
     /** The newest step of the chain; undefined if there is none. */
     head: () => headOf(db),
     hasStep: async ({ step: number, hash }: Head) => {
-      const steps = db.selectFrom('journal_steps').select('hash').where('step', '=', number);
-      return (await steps.executeTakeFirst())?.hash === hash;
+      const find = () => db.selectFrom('journal_steps').select('hash').where('step', '=', number);
+      return (await runOften(db, 'has step', find, [number]))?.hash === hash;
     },
     /** The first step, since the journal was last accepted, that does not follow the one before it; null if there is none. */
     gap: () => gapIn(db),
@@ -138,20 +139,17 @@ export function readsOf(db: Connection) {
         return (await rows.execute()).map((row) => ({ ...row, parameters: parametersIn(row.parameters) }));
       }),
     intent: async (batch: string, row: number) => {
-      const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
-      const found = await rows.where('row', '=', row).executeTakeFirst();
+      const rows = () => db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
+      const found = await runOften(db, 'intent', () => rows().where('row', '=', row), [batch, row]);
       return found === undefined ? undefined : intentOf(found);
     },
     counts: async (batch: string) => (await tallyOf(db, batch)).counts,
     /** The counts, and how many rows have a balance that contradicts them or were made more than once. */
     tally: (batch: string) => tallyOf(db, batch),
-    openRow: (subject: string) =>
-      db
-        .selectFrom('journal_intents')
-        .select(['batch', 'row', 'state'])
-        .where('subject', '=', subject)
-        .where(isOpen)
-        .executeTakeFirst(),
+    openRow: (subject: string) => {
+      const rows = () => db.selectFrom('journal_intents').select(['batch', 'row', 'state']);
+      return runOften(db, 'open row', () => rows().where('subject', '=', subject).where(isOpen), [subject]);
+    },
     claimable: (batch: string) => claimable(db, batch),
     /** The claimed row with this fingerprint and token. */
     rowOfToken: (fingerprint: string, token: string) => {

@@ -8,12 +8,12 @@ import type { RecordKey } from '../model/records.ts';
 import { storable } from '../model/text.ts';
 import { timestampOf } from '../model/time.ts';
 import { checkSending, checkWrite, recordPolicy, recordResend } from './approval.ts';
-import { append, canonical, isAsSealed, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
+import { append, canonical, isAsSealed, newSalt, newSalts, RowsSeal, sealedMembersOf, sealOf } from './chain.ts';
 import { canBeClaimed, claimTimeAfter, isOpen, repeatsOf, unsentState } from './claim-view.ts';
 import type { Acting } from './database.ts';
 import { withoutForgottenUser, withoutPersonalText } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent, NewWrite, WriteEnd } from './port.ts';
-import { chunk, type Connection, cutAnswer, type JournalTables } from './tables.ts';
+import { chunk, type Connection, cutAnswer, type JournalTables, runOften } from './tables.ts';
 
 function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
   const text = (value: string | null): string | null => (value === null ? null : storable(value));
@@ -52,10 +52,12 @@ export async function insertIntents(
   const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
     const salts = newSalts(chunkOf.length);
     const rows = chunkOf.map((each) => plannedRow(batch, undoOf, each));
+    // All rows of a plan have the same members.
     const own = Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[];
+    const members = sealedMembersOf(rows[0] ?? {});
     const sealed = rows.map((row, at) => {
       const salt = salts[at] ?? newSalt();
-      const digest = sealOf(salt, row);
+      const digest = sealOf(salt, row, members);
       seal.add(row.row, digest);
       return [...own.map((name) => row[name]), salt, digest];
     });
@@ -118,21 +120,22 @@ export async function takeStep(acting: Acting, move: Move): Promise<void> {
 }
 
 export async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
-  const before = await sealedRows(connection).where('batch', '=', batch).where('row', '=', row).executeTakeFirst();
+  const find = () => sealedRows(connection).where('batch', '=', batch).where('row', '=', row);
+  const before = await runOften(connection, 'sealed row', find, [1, batch, row]);
   const isSound = before === undefined || isSealedRow(before);
   if (!isSound && to === 'sending') throw altered(`row ${row} of batch ${batch}`);
-  const moved = await connection
-    .updateTable('journal_intents')
-    .set((eb) => ({
-      ...(before === undefined ? {} : withoutForgottenUser(before, storedFields(fields))),
-      state: to,
-      attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
-    }))
-    .where('batch', '=', batch)
-    .where('row', '=', row)
-    .where('state', '=', from)
-    .returningAll()
-    .executeTakeFirst();
+  const stored = before === undefined ? {} : withoutForgottenUser(before, storedFields(fields));
+  const more = to === 'sending' ? 1 : 0;
+  const update = () =>
+    connection
+      .updateTable('journal_intents')
+      .set((eb) => ({ ...stored, state: to, attempts: eb('attempts', '+', more) }))
+      .where('batch', '=', batch)
+      .where('row', '=', row)
+      .where('state', '=', from)
+      .returningAll();
+  const values = [...Object.values(stored), to, more, batch, row, from];
+  const moved = await runOften(connection, `move ${Object.keys(stored).join(' ')}`, update, values);
   if (moved === undefined) throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
   const step = {
     batch,

@@ -1,5 +1,14 @@
 /** The tables of the journal as Kysely sees them, the same in every database. */
-import { type Generated, type Kysely, type QueryExecutorProvider, type RawBuilder, type Selectable, sql } from 'kysely';
+import {
+  type Compilable,
+  type CompiledQuery,
+  type Generated,
+  type Kysely,
+  type QueryExecutorProvider,
+  type RawBuilder,
+  type Selectable,
+  sql,
+} from 'kysely';
 import type { Account, AccountState, Actor, SignInMethod } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, Intent, RowChange, RowView, SentWrite } from './port.ts';
@@ -83,6 +92,29 @@ export interface JournalTables {
 }
 
 export type Connection = Kysely<JournalTables>;
+
+/** By the kind of database. */
+const compiled = new WeakMap<object, Map<string, CompiledQuery>>();
+
+/**
+ * Runs a statement that each step of a row takes. It is compiled once under its name: that takes longer than SQLite takes to run it.
+ * @param values of its parameters, in their order, whichever values it was built with
+ */
+export async function runOften<Row>(
+  connection: Connection,
+  name: string,
+  build: () => Compilable<Row>,
+  values: readonly unknown[],
+): Promise<Row | undefined> {
+  const { adapter } = connection.getExecutor();
+  const known = compiled.get(adapter) ?? new Map<string, CompiledQuery>();
+  compiled.set(adapter, known);
+  const query = known.get(name) ?? build().compile();
+  known.set(name, query);
+  if (query.parameters.length !== values.length) throw new Error(`${name} has ${query.parameters.length} parameters`);
+  const { rows } = await connection.executeQuery<Row>({ ...query, parameters: values });
+  return rows[0];
+}
 
 function jsonIn(text: string | null): unknown {
   return text === null ? null : JSON.parse(text);

@@ -19,6 +19,7 @@ const bundled = [
   'p-limit',
   'yaml',
   'yocto-queue',
+  'zod',
 ];
 
 /** What packages import of Node and do not need there: loading both takes 8 ms. */

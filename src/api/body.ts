@@ -2,7 +2,7 @@
  * Says why a body is none of the API's, and what the server says in it. Turns the paginated envelope of a list into a page: only
  * the envelope is checked, records are taken as they come. Sections "Lists" and "Errors" of docs/api.md.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { foreignList, isRecord } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { shortLine } from '../model/text.ts';

@@ -4,7 +4,7 @@
  * Section "Writing" of docs/architecture.md.
  */
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError, makeFolder, readRegularFile, refuseUnfit } from '../model/files.ts';

@@ -1,6 +1,6 @@
 /** The child's side of a job: takes it from the parent, checks its form, and sends back what it has to say. src/worker/run-job.ts is the other side. */
 import { once } from 'node:events';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { CommandCall } from '../model/job.ts';
 import { receivedByChild } from '../settings/passed.ts';
 import type { ChildJob, ChildNews } from '../worker/run-job.ts';

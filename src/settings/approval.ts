@@ -10,8 +10,8 @@ import {
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { Money } from '../model/money.ts';
 import { parseDuration } from '../model/time.ts';
-import { type Placed, readBlock, type Reader, refused, textReader } from './block.ts';
-import { amountIn, isCount } from './kinds.ts';
+import { type Placed, readBlock } from './block.ts';
+import { amount, count, duration, type Kind } from './kinds.ts';
 
 export interface PlacedPolicy {
   readonly subject: ApprovalSubject;
@@ -19,32 +19,20 @@ export interface PlacedPolicy {
   readonly policy: ApprovalPolicy;
 }
 
-const amount: Reader<Money> = {
-  expected: 'an amount such as 500 or 99.50',
-  read: (given) => amountIn(given) ?? refused,
-};
-const count: Reader<number> = {
-  expected: 'a whole number from 0',
-  read: (given) => (isCount(given, 0) ? given : refused),
-};
-const plain = {
-  rows: count,
-  alone_per_day: { ...count, read: (given: unknown) => (isCount(given, 0) ? String(given) : refused) },
-  approvers: {
-    expected: `a whole number from 1 to ${mostApprovers}`,
-    read: (given: unknown) => (isCount(given, 1, mostApprovers) ? given : refused),
-  },
-  good_for: textReader('a duration such as 72h or 7d', (given) => parseDuration(given) || refused),
-};
-/** Amounts are only thresholds of what moves money. */
-const ofMoney = { ...plain, row_amount: amount, net: amount, gross: amount, alone_per_day: amount };
+/** What a policy may say of an action. Amounts are only thresholds of what moves money. */
+export function thresholdsOf(subject: ApprovalSubject): Readonly<Record<string, Kind<unknown>>> {
+  const rows = count({ least: 0 });
+  const rest = { approvers: count({ most: mostApprovers }), good_for: duration() };
+  if (!movesMoney(subject)) return { rows, alone_per_day: rows, ...rest };
+  return { row_amount: amount, net: amount, gross: amount, rows, alone_per_day: amount, ...rest };
+}
 
 interface PolicyValues {
   readonly row_amount?: Money;
   readonly net?: Money;
   readonly gross?: Money;
   readonly rows?: number;
-  readonly alone_per_day?: Money;
+  readonly alone_per_day?: Money | number;
   readonly approvers?: number;
   readonly good_for?: number;
 }
@@ -63,7 +51,7 @@ export function readApproval(written: ReadonlyMap<string, Placed>): {
       problems.push(new UsageError(`${origin}: there is no action "${word}" to approve`, { advice }));
       continue;
     }
-    const block = readBlock(entries, movesMoney(subject) ? ofMoney : plain, `bulk.approval.${subject}`);
+    const block = readBlock(entries, thresholdsOf(subject), `bulk.approval.${subject}`);
     problems.push(...block.problems);
     if (block.problems.length > 0) continue;
     const values = block.values as PolicyValues;
@@ -72,7 +60,7 @@ export function readApproval(written: ReadonlyMap<string, Placed>): {
       net: values.net,
       gross: values.gross,
       rows: values.rows,
-      alonePerDay: values.alone_per_day,
+      alonePerDay: values.alone_per_day === undefined ? undefined : (String(values.alone_per_day) as Money),
       approvers: values.approvers ?? 1,
       goodForMs: values.good_for ?? parseDuration(defaultGoodFor) ?? 0,
     });

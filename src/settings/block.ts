@@ -1,6 +1,7 @@
 /** Blocks of settings in the config file, such as a job or a policy of approval: each value with its line, read by its kind. */
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
 import { valueText } from '../model/text.ts';
+import type { Kind } from './kinds.ts';
 
 /** What stands at one place of the config file. */
 export interface Placed {
@@ -12,23 +13,6 @@ export interface Placed {
   readonly entries?: ReadonlyMap<string, Placed>;
   /** If it is a list. */
   readonly items?: readonly Placed[];
-}
-
-/** Returned for a value that is not accepted, since a value can itself be undefined: `off`. */
-export const refused = Symbol('refused');
-
-/** How a value is read. */
-export interface Reader<T> {
-  readonly read: (given: unknown) => T | typeof refused;
-  /** The words after "expected" in an error. */
-  readonly expected: string;
-  /** The names that it accepts, to suggest one; left out if it takes no names, or any. */
-  readonly names?: readonly string[];
-}
-
-/** Makes the reader of a text. Anything else is refused. */
-export function textReader<T>(expected: string, read: (text: string) => T | typeof refused): Reader<T> {
-  return { expected, read: (given) => (typeof given === 'string' ? read(given) : refused) };
 }
 
 /** Whether nothing stands after the colon. */
@@ -43,7 +27,7 @@ export function isEmpty({ value }: Placed): boolean {
  */
 export function readBlock(
   entries: ReadonlyMap<string, Placed>,
-  readers: Readonly<Record<string, Reader<unknown>>>,
+  kinds: Readonly<Record<string, Kind<unknown>>>,
   title: string,
   of = '',
 ): { readonly values: Readonly<Record<string, unknown>>; readonly problems: UsageError[] } {
@@ -52,17 +36,17 @@ export function readBlock(
   for (const [key, placed] of entries) {
     const { value, origin } = placed;
     if (isEmpty(placed)) continue;
-    const reader = readers[key];
-    if (reader === undefined) {
-      const advice = suggestion(key, Object.keys(readers));
+    const kind = kinds[key];
+    if (kind === undefined) {
+      const advice = suggestion(key, Object.keys(kinds));
       problems.push(new UsageError(`${origin}: ${title}: there is no setting "${key}"${of}`, { advice }));
       continue;
     }
-    const read = reader.read(value);
-    if (read !== refused) values[key] = read;
+    const { success, data } = kind.type.safeParse(value);
+    if (success) values[key] = data;
     else {
-      const message = `${origin}: ${title}: ${key} is ${valueText(value)}: expected ${reader.expected}`;
-      problems.push(new UsageError(message, { advice: `Correct it there.${nearHint(value, reader.names)}` }));
+      const message = `${origin}: ${title}: ${key} is ${valueText(value)}: expected ${kind.expected}`;
+      problems.push(new UsageError(message, { advice: `Correct it there.${nearHint(value, kind.names)}` }));
     }
   }
   return { values, problems };

@@ -33,7 +33,7 @@ export interface ConfigFile extends FileSettings {
 const fileKeys: ReadonlyMap<string, SettingKey> = new Map(
   allSettings
     .filter((each) => each.inFile)
-    .map(({ key, kind }) => [kind.name === 'secret' ? `${key}_file` : key, key] as const),
+    .map(({ key, kind }) => [kind.is === 'secret' ? `${key}_file` : key, key] as const),
 );
 
 /** @param name what errors call the file */

@@ -1,16 +1,18 @@
 /** Reads and checks the jobs of the config file, and makes their commands. Each problem names its line. */
+import * as z from 'zod/mini';
 import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import { valueText } from '../model/text.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
-import { isEmpty, nearHint, type Placed, readBlock, type Reader, refused, textReader } from './block.ts';
+import { isEmpty, nearHint, type Placed, readBlock } from './block.ts';
+import { count, type Kind, names, onOff, path as file, text } from './kinds.ts';
 
 /** What an option becomes: `true` for a switch, nothing if it is off, one text, or one for each time that the flag is given. */
-type OptionValue = boolean | string | readonly string[];
+type OptionValue = boolean | number | string | readonly string[];
 
 interface JobRule {
   readonly command: readonly string[];
-  readonly options: Readonly<Record<string, Reader<OptionValue>>>;
+  readonly options: Readonly<Record<string, Kind<OptionValue>>>;
   /** The option that has no flag: its values are the operands of the command. */
   readonly operand?: string;
   /** At least one of each list must be given. */
@@ -19,61 +21,49 @@ interface JobRule {
   readonly exclusive?: readonly (readonly string[])[];
 }
 
-const someText = (given: string) => (given.trim() === '' ? refused : given);
-
-/** Reads one text or a list of them. */
-function texts(expected: string, accepts: (text: string) => boolean): Reader<readonly string[]> {
-  const isWord = (each: unknown): each is string => typeof each === 'string' && accepts(each);
-  const read = (given: unknown) => {
-    const list: readonly unknown[] = [given].flat();
-    return list.length > 0 && list.every(isWord) ? list : refused;
-  };
-  return { expected, read };
+/** A text, said more precisely. */
+function called(expected: string): Kind<string> {
+  return { ...text, expected };
 }
 
-const text = textReader('text', someText);
-const file = textReader('the path of a file', someText);
-const onOff: Reader<boolean> = {
-  expected: 'true or false',
-  read: (given) => (typeof given === 'boolean' ? given : refused),
+const someNames = names('a name, or names in a list such as [id, email]', () => true);
+const columns: Kind<string> = {
+  ...someNames,
+  type: z.pipe(
+    someNames.type,
+    z.transform((all) => all.join(',')),
+  ),
 };
-const count: Reader<string> = {
-  expected: 'a whole number from 1',
-  read: (given) => (Number.isSafeInteger(given) && Number(given) >= 1 ? String(given) : refused),
-};
-const names = texts('a name, or names in a list such as [id, email]', (each) => each.trim() !== '');
-const columns: Reader<string> = {
-  ...names,
-  read: (given) => {
-    const read = names.read(given);
-    return read === refused ? refused : read.join(',');
-  },
-};
-const resources = texts(`names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`, isResourceName);
-const params: Reader<readonly string[]> = {
+const resources = names(`names of resources, such as [${resourceNames.slice(0, 2).join(', ')}]`, isResourceName);
+const params: Kind<readonly string[]> = {
   expected: 'parameters as "name: value"',
-  read: (given) => {
-    if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused;
-    const all = Object.entries(given as Record<string, unknown>);
-    const isPlain = all.every(([name, each]) => name !== '' && ['string', 'number', 'boolean'].includes(typeof each));
-    return isPlain ? all.map(([name, each]) => `${name}=${String(each)}`) : refused;
-  },
+  type: z.pipe(
+    z.record(z.string().check(z.minLength(1)), z.union([z.string(), z.number(), z.boolean()])),
+    z.transform((given) => Object.entries(given).map(([name, value]) => `${name}=${value}`)),
+  ),
+};
+const report: Kind<string> = {
+  expected: 'the name of a saved report',
+  type: z.pipe(
+    text.type,
+    z.transform((given) => `report:${given}`),
+  ),
 };
 
-const files = { output: file, format: text, gzip: onOff, raw: onOff, bom: onOff, meta: onOff, keep: count };
+const files = { output: file, format: text, gzip: onOff, raw: onOff, bom: onOff, meta: onOff, keep: count() };
 
 /** Every kind of job and its command. The options have the names of the command's flags, with `_` for `-`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],
-    options: { resources, full: onOff, quick: onOff, max_requests: count },
+    options: { resources, full: onOff, quick: onOff, max_requests: count() },
     operand: 'resources',
     exclusive: [['full', 'quick']],
   },
   export: {
     command: ['export'],
     options: {
-      what: textReader('the name of a table, a view or a report', someText),
+      what: called('the name of a table, a view or a report'),
       sql: text,
       all: onOff,
       columns,
@@ -90,7 +80,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   report: {
     command: ['export'],
     options: {
-      report: textReader('the name of a saved report', (given) => (given.trim() === '' ? refused : `report:${given}`)),
+      report,
       params,
       chart: file,
       ...files,
@@ -103,7 +93,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   snapshot: { command: ['snapshot'], options: { file }, operand: 'file', needs: [['file']] },
   backup: {
     command: ['backup'],
-    options: { folder: textReader('the path of a folder', someText), keep: count },
+    options: { folder: called('the path of a folder'), keep: count() },
     operand: 'folder',
   },
   publish: { command: ['publish'], options: { full: onOff, check: onOff }, exclusive: [['full', 'check']] },
@@ -114,30 +104,31 @@ export function flagOf(setting: string): string {
   return setting === 'params' ? 'param' : setting.replaceAll('_', '-');
 }
 
-const isName = (given: string) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(given);
-const kind: Reader<JobKind> = {
+const jobName = z.string().check(z.regex(/^[A-Za-z0-9][\w.-]{0,63}$/));
+const kind: Kind<JobKind> = {
   expected: `one of ${jobKinds.join(', ')}`,
-  read: (given) => jobKinds.find((each) => each === given) ?? refused,
+  type: z.enum(jobKinds),
   names: jobKinds,
 };
 
 /** The options of every job, which are not the command's. */
-const common = {
-  name: textReader('a name of letters, digits, "-", "_" and "."', (given) => (isName(given) ? given : refused)),
+export const commonOptions = {
+  name: { expected: 'a name of letters, digits, "-", "_" and "."', type: jobName } as Kind<string>,
   run: kind,
-  cron: textReader('a cron expression such as "15 2 * * *"', (given) => given),
+  cron: called('a cron expression such as "15 2 * * *"'),
   timezone: {
-    ...textReader('a time zone such as Europe/Berlin or UTC', (given) => (isTimeZone(given) ? given : refused)),
+    expected: 'a time zone such as Europe/Berlin or UTC',
+    type: z.string().check(z.refine(isTimeZone)),
     // Listed late: there are hundreds.
     get names() {
       return timeZoneNames();
     },
   },
-  after: texts('the name of another job, or names in a list', isName),
-  require: textReader('complete', (given) => (given === 'complete' ? given : refused)),
-} satisfies Readonly<Record<string, Reader<unknown>>>;
+  after: names('the name of another job, or names in a list', (each) => jobName.safeParse(each).success),
+  require: { expected: 'complete', type: z.literal('complete') } as Kind<'complete'>,
+} satisfies Readonly<Record<string, Kind<unknown>>>;
 
-type JobValues = { readonly [K in keyof typeof common]?: Exclude<ReturnType<(typeof common)[K]['read']>, symbol> } & {
+type JobValues = { readonly [K in keyof typeof commonOptions]?: z.output<(typeof commonOptions)[K]['type']> } & {
   readonly [option: string]: unknown;
 };
 
@@ -161,20 +152,20 @@ function readJob(
 ): Job | undefined {
   const given = entries.get('name')?.value;
   const title = typeof given === 'string' ? `job "${given}"` : place;
-  const run = kind.read(entries.get('run')?.value);
-  const rule = run === refused ? undefined : jobRules[run];
+  const { data: run } = kind.type.safeParse(entries.get('run')?.value);
+  const rule = run === undefined ? undefined : jobRules[run];
   // Without a known kind, nobody knows which settings it has.
-  const known = rule === undefined ? new Map([...entries].filter(([key]) => key in common)) : entries;
+  const known = rule === undefined ? new Map([...entries].filter(([key]) => key in commonOptions)) : entries;
   const { values: read, problems } = readBlock(
     known,
-    { ...common, ...rule?.options },
+    { ...commonOptions, ...rule?.options },
     title,
-    rule === undefined ? '' : ` of ${String(run)}`,
+    run === undefined ? '' : ` of ${run}`,
   );
   const isGiven = (key: string): boolean => !isEmpty(entries.get(key) ?? { value: null, origin });
   const wrong = (problem: string, advice?: string) => void problems.push(new UsageError(problem, { advice }));
   for (const key of ['name', 'run', 'cron'] as const) {
-    if (!isGiven(key)) wrong(`${origin}: ${title} has no ${key}`, `Add ${key}: ${common[key].expected}.`);
+    if (!isGiven(key)) wrong(`${origin}: ${title} has no ${key}`, `Add ${key}: ${commonOptions[key].expected}.`);
   }
   const values: JobValues = isGiven('timezone') ? read : { ...read, timezone: ownTimeZone(zone) };
   if (values.timezone === undefined && !isGiven('timezone')) problems.push(noTimeZone(origin, title, zone));
@@ -218,7 +209,7 @@ function jobOf(values: JobValues, { command, options, operand }: JobRule): Job {
     const value = values[key] as OptionValue | undefined;
     if (value === undefined || value === false) continue;
     if (key === operand) operands.push(...[value].flat().map(String));
-    else given[flagOf(key)] = value;
+    else given[flagOf(key)] = typeof value === 'number' ? String(value) : value;
   }
   return Object.freeze({
     name,

@@ -41,7 +41,7 @@ export function strayVariable({ key, kind }: Setting, origin: string, profile: s
   return new UsageError(`${origin} does not say for which profile it is, and ${profile} is in force`, {
     advice:
       `Call it ${profileVariable({ env }, profile)}, write it into the profile as ` +
-      `${kind.name === 'secret' ? `${key}_file` : key}, or unset it.`,
+      `${kind.is === 'secret' ? `${key}_file` : key}, or unset it.`,
   });
 }
 

@@ -55,14 +55,14 @@ export function settingsOf(
       if (key !== `${name}.${written}` || written.includes('.')) continue;
       const short = written.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
       const value = values[key];
-      if (kind.name === 'secret') {
+      if (kind.is === 'secret') {
         const { file } = (value instanceof Secret ? undefined : (value as SecretFile | undefined)) ?? {};
         own[short] = file === undefined ? value : undefined;
         own[`${short}File`] = file === undefined ? undefined : absolute(file);
       } else {
         const files = filesIn(value, { kind }).map(absolute);
-        const inForce = kind.name === 'path' ? files[0] : kind.name === 'pem' && value !== undefined ? files : value;
-        own[kind.name === 'duration' ? `${short}Ms` : short] = inForce;
+        const inForce = kind.is === 'path' ? files[0] : kind.is === 'pem' && value !== undefined ? files : value;
+        own[kind.is === 'duration' ? `${short}Ms` : short] = inForce;
       }
     }
     return Object.freeze(own) as Section<Name>;
@@ -115,7 +115,7 @@ export function settingsOf(
 
 /** Returns the files that a value names, as they were given. */
 export function filesIn(value: unknown, { kind }: Pick<Setting, 'kind'>): readonly string[] {
-  if (kind.name === 'secret' && value !== undefined && !(value instanceof Secret)) return [(value as SecretFile).file];
-  const isFile = kind.name === 'path' || kind.name === 'pem';
+  if (kind.is === 'secret' && value !== undefined && !(value instanceof Secret)) return [(value as SecretFile).file];
+  const isFile = kind.is === 'path' || kind.is === 'pem';
   return isFile && value !== undefined ? ([value].flat() as string[]) : [];
 }

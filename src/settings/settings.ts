@@ -7,8 +7,7 @@ import type { Clock } from '../model/time.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type FileProfile, readConfigFile } from './config-file.ts';
 import { readJobs } from './jobs.ts';
-import { namesIn, relatedIn } from './kinds.ts';
-import { refused } from './block.ts';
+import { relatedIn } from './kinds.ts';
 import { chooseProfile, jobsOfProfile, rivalsOf, sharedFile } from './profiles.ts';
 import { addressProblem, proxyIn, tokenProblem } from './rules.ts';
 import { filesIn, settingsOf } from './sections.ts';
@@ -218,18 +217,17 @@ function readValues(given: ReadonlyMap<SettingKey, Given>) {
   const values = allSettings.map(({ key, kind, default: preset }) => {
     const { value: written = preset, origin = 'default' } = given.get(key) ?? {};
     if (written === null) return [key, undefined];
-    const value = kind.read(written);
-    if (value !== refused) return [key, value];
+    const { success, data } = kind.type.safeParse(written);
+    if (success) return [key, data];
     problems.push(wrongValue(key, written, origin));
-    return [key, preset === null ? undefined : kind.read(preset)];
+    return [key, preset === null ? undefined : kind.type.parse(preset)];
   });
   return { values: Object.fromEntries(values) as SettingValues, problems };
 }
 
 /** Reads a value as that of the setting. Returns undefined if it is refused. */
 export function readValue<K extends SettingKey>(key: K, given: unknown): SettingValues[K] | undefined {
-  const value = settingOf(key).kind.read(given);
-  return value === refused ? undefined : (value as SettingValues[K]);
+  return settingOf(key).kind.type.safeParse(given).data as SettingValues[K] | undefined;
 }
 
 /** Returns a typed address without its last slash. Throws a UsageError if it is no address, or must not be used. */
@@ -265,8 +263,7 @@ function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError
   const { kind, default: preset } = setting;
   const shown = isHidden(setting) ? 'a value that is not shown' : valueText(shownOf(setting, value));
   const known = kind.names ?? [];
-  const list = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : (relatedIn(value) ?? []);
-  const stranger = list.find((name) => !known.includes(name));
+  const stranger = relatedIn(value).find((name) => !known.includes(name));
   const hint = known.length === 0 || stranger === undefined ? '' : ` ${suggestion(stranger, known)}`;
   return new UsageError(`${key} is ${shown} (${origin}): expected ${kind.expected}`, {
     advice: `Correct it there, or leave it out for the default${preset === null ? '' : ` (${preset})`}.${hint}`,
@@ -291,12 +288,12 @@ function shownValue(setting: Setting<SettingKey>, raw: unknown, values: SettingV
 /** Hides a password in an address, also in one that was refused. */
 function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
   if (typeof value !== 'string') return value;
-  if (kind.name === 'database') return withoutPassword(value);
-  return kind.name === 'address' ? withoutCredentials(value) : value;
+  if (kind.is === 'database') return withoutPassword(value);
+  return kind.is === 'address' ? withoutCredentials(value) : value;
 }
 
 /** Writes a list as a variable would hold it. */
 function textOf(value: object): string {
-  const list = Array.isArray(value) ? value : (relatedIn(value) ?? [value]);
+  const list = Array.isArray(value) ? value : relatedIn(value);
   return list.map((each) => (typeof each === 'object' ? JSON.stringify(each) : String(each))).join(',') || 'none';
 }

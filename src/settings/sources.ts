@@ -91,7 +91,7 @@ function inVariables(places: readonly Place[], setting: Setting<SettingKey>, pro
     const text = textIn(variables, name);
     const fromText = kind.fromText ?? ((given: string) => given.trim());
     if (text !== undefined) return { value: fromText(text), origin: `${origin} ${name}` };
-    if (kind.name !== 'secret') continue;
+    if (kind.is !== 'secret') continue;
     const fileName = profile === undefined ? `${env}_FILE` : profileVariable({ env: `${env}_FILE` }, profile);
     const file = textIn(variables, fileName);
     if (file !== undefined) return { value: { file }, origin: `${origin} ${fileName}` };
@@ -108,7 +108,7 @@ export function textIn(variables: Variables, name: string): string | undefined {
 /** Returns the names of all variables of ours, of these profiles, too. */
 function knownVariables(profiles: readonly FileProfile[]): string[] {
   return allSettings.flatMap(({ env, kind, isServers }) => {
-    const names = kind.name === 'secret' ? [env, `${env}_FILE`] : [env];
+    const names = kind.is === 'secret' ? [env, `${env}_FILE`] : [env];
     if (!isServers) return names;
     return names.flatMap((each) => [each, ...profiles.map(({ name }) => profileVariable({ env: each }, name))]);
   });

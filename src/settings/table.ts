@@ -161,7 +161,7 @@ export type SettingValues = {
 };
 
 /** The settings whose values are times in ms. */
-export type TimeKey = Extract<Row, { readonly kind: kinds.DurationKind }>['key'];
+export type TimeKey = Extract<Row, { readonly kind: { readonly is: 'duration' } }>['key'];
 
 /** The same rows with wider types, for code that treats all settings alike. */
 export const allSettings: readonly Setting<SettingKey>[] = settingTable;
@@ -174,7 +174,7 @@ export function settingOf(key: SettingKey): Setting<SettingKey> {
 
 /** Whether its value must never be shown. */
 export function isHidden({ kind }: Setting): boolean {
-  return kind.name === 'secret' || kind.name === 'hook';
+  return kind.is === 'secret' || kind.is === 'hook';
 }
 
 /** `--db <file>` → `--db`. */

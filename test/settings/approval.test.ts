@@ -64,8 +64,8 @@ describe('bulk.approval', () => {
     ['net: -5', 'net is -5: expected an amount such as 500 or 99.50'],
     ['gross: much', 'gross is "much": expected an amount such as 500 or 99.50'],
     ['rows: 1.5', 'rows is 1.5: expected a whole number from 0'],
-    ['good_for: 3', 'good_for is 3: expected a duration such as 72h or 7d'],
-    ['good_for: 0s', 'good_for is "0s": expected a duration such as 72h or 7d'],
+    ['good_for: 3', 'good_for is 3: expected a duration above 0 such as 30s, 10m or 48h'],
+    ['good_for: 0s', 'good_for is "0s": expected a duration above 0 such as 30s, 10m or 48h'],
   ])('%s is refused with its line', (line, words) => {
     expect(read(`${balance}      ${line}\n`).words).toEqual([
       `config/admin-mirror.yaml:4: bulk.approval.balance: ${words}. Correct it there.`,

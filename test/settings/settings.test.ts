@@ -333,7 +333,7 @@ describe('the table of settings', () => {
 
   test.each(inFile.filter((each) => each.default === null))('the example file shows $key in a comment', (setting) => {
     expect(parseDocument(example).getIn(setting.key.split('.'))).toBeUndefined();
-    expect(example).toContain(`# ${setting.key.split('.').at(-1)}${setting.kind.name === 'secret' ? '_file' : ''}: `);
+    expect(example).toContain(`# ${setting.key.split('.').at(-1)}${setting.kind.is === 'secret' ? '_file' : ''}: `);
   });
 
   test.each(inFile)('the example file names the flag and the variable of $key', ({ flag, env }) => {

@@ -30,7 +30,7 @@ each: [Several servers](operating.md#several-servers).
 /** The table in Markdown: key, meaning, flag, variable, default. */
 function settingsTable(): string {
   const rows = settingTable.map((each: Setting) => [
-    each.inFile ? code(each.kind.name === 'secret' ? `${each.key}_file` : each.key) : '',
+    each.inFile ? code(each.kind.is === 'secret' ? `${each.key}_file` : each.key) : '',
     each.meaning,
     code(each.flag?.split(' ')[0]),
     code(each.env),

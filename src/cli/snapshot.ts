@@ -9,7 +9,7 @@ import { pathOfFile, refuseOwnFiles } from './files.ts';
 import { openShareWatch } from './progress.ts';
 import { makeSnapshot, mirrorToCopy } from '../data/copy-source.ts';
 import { systemClock } from '../model/time.ts';
-import { hashOfFile, manifestBeside, manifestHead, writeManifest } from '../store/files/manifest.ts';
+import { manifestBeside, manifestHead, writeManifest } from '../store/files/manifest.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -37,14 +37,14 @@ async function run(context: CliContext, file: string): Promise<void> {
   const watch = openShareWatch(context, 'copying');
   const copyRun = { signal: context.signal, progress: watch.progress };
   const making = makeSnapshot(mirror, path, copyRun);
-  const contents = await making.finally(watch.close);
+  const { contents, sha256 } = await making.finally(watch.close);
   const { bytes, ...about } = contents;
   const manifest = {
     ...manifestHead('admin-mirror snapshot', systemClock),
     complete: contents.fresh_as_of !== null,
     ...about,
     journal_head: await journalHead(context),
-    files: [{ file: basename(path), bytes, sha256: await hashOfFile(path) }],
+    files: [{ file: basename(path), bytes, sha256 }],
   };
   await writeManifest(manifestBeside(path), manifest, context.signal);
   const rows = Object.entries(contents.resources).map(([name, each]) => `${grouped(each.rows)} ${name}`);

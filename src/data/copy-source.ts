@@ -9,7 +9,8 @@ import { explainFileError } from '../model/files.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';
-import { ownerAlone, placeDurableFile, requireSpace, statOf } from '../store/files/durable-file.ts';
+import { ownerAlone, placeDurableFile, requireSpace, statOf, syncFile } from '../store/files/durable-file.ts';
+import { hashOfFile } from '../store/files/manifest.ts';
 import { mirrorKind, readMirror } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/kysely-sqlite.ts';
@@ -191,13 +192,15 @@ function contents(copy: string): CopyContents {
   });
 }
 
-/** Writes a snapshot, which may replace an earlier one, and returns its contents. Throws a UsageError or a FileError. */
+/** Writes a snapshot, which may replace an earlier one, and returns its contents and hash. Throws a UsageError or a FileError. */
 export async function makeSnapshot(mirror: MirrorCopySource, path: string, run: CopyRun) {
   const target = await targetOf(mirror, path);
   requireSpace('make a snapshot', dirname(target), mirror.size() ?? 0);
   const make = async (temporary: string) => {
     await mirror.copy(temporary, run, 'opened');
-    return mirror.contents(temporary);
+    // The disk and the processor work side by side.
+    const [sha256] = await Promise.all([hashOfFile(temporary), syncFile(temporary)]);
+    return { contents: mirror.contents(temporary), sha256 };
   };
   return placeDurableFile(target, make, run.signal);
 }

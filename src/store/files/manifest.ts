@@ -3,8 +3,7 @@
  * so one line of jq gives `sha256sum -c` what to check. A folder has `manifest.json`, a single file `<name>.manifest.json`.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { pipeline } from 'node:stream/promises';
+import { open } from 'node:fs/promises';
 import { version } from '../../model/program.ts';
 import { type Clock, timestampOf } from '../../model/time.ts';
 import { writeDurableFile } from './durable-file.ts';
@@ -60,9 +59,21 @@ export function measured(chunks: AsyncIterable<Uint8Array>) {
   return { chunks: passing(), end: () => ({ bytes, sha256: digest.digest('hex') }) };
 }
 
+const hashedAtOnce = 1 << 20;
+
 /** Returns the SHA-256 of the file. */
 export async function hashOfFile(path: string): Promise<string> {
   const digest = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), digest);
-  return digest.digest('hex');
+  const handle = await open(path, 'r');
+  try {
+    // A stream would make a new buffer for each piece, and leave a gigabyte of them to the collector.
+    const buffer = Buffer.allocUnsafeSlow(hashedAtOnce);
+    for (;;) {
+      const { bytesRead } = await handle.read(buffer, 0, hashedAtOnce);
+      if (bytesRead === 0) return digest.digest('hex');
+      digest.update(buffer.subarray(0, bytesRead));
+    }
+  } finally {
+    await handle.close();
+  }
 }

@@ -19,7 +19,7 @@ function filledMirror(users: number): string {
   return mirrorFile((database) => {
     insertRows(database, 'users', madeUpUsers(users));
     insertRows(database, 'packages', [{ id: 1n, global_quantity: 0n }]);
-    database.exec("UPDATE users SET balance = 100; INSERT INTO mirror_capabilities VALUES ('moves', '0', '')");
+    database.exec("UPDATE users SET balance = 100; INSERT INTO mirror_server VALUES (1, '0')");
   });
 }
 
@@ -33,9 +33,7 @@ test('a copy made while rows change in pairs always has one consistent state', {
   const moves: number[] = [];
   const look = openMirrorForReading(file);
   onTestFinished(() => void look.close());
-  const moved = look.prepare<[], number>(
-    "SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE resource = 'moves'",
-  );
+  const moved = look.prepare<[], number>('SELECT CAST(address AS INTEGER) FROM mirror_server');
   for (let at = 0; at < copies; at += 1) {
     // On a busy machine the writer may not have run since the last copy.
     while ((moved.pluck().get() ?? 0) <= (moves.at(-1) ?? 0)) await setTimeout(1);
@@ -47,7 +45,7 @@ test('a copy made while rows change in pairs always has one consistent state', {
     const state = database
       .prepare<[], { sum: number; noted: number; moves: number }>(
         `SELECT (SELECT sum(balance) FROM users) AS sum, (SELECT global_quantity FROM packages) AS noted,
-           (SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE resource = 'moves') AS moves`,
+           (SELECT CAST(address AS INTEGER) FROM mirror_server) AS moves`,
       )
       .get();
     database.close();
@@ -64,7 +62,7 @@ test('a copy has one consistent state even if the log restarts during it', { tag
   const writer = openMirrorFile(file);
   onTestFinished(() => void writer.close());
   writer.pragma('wal_autocheckpoint = 0');
-  const note = writer.prepare("UPDATE mirror_capabilities SET value = ? WHERE resource = 'moves'");
+  const note = writer.prepare('UPDATE mirror_server SET address = ?');
   note.run('early');
   writer.exec(
     'CREATE TABLE filling (bytes BLOB); INSERT INTO filling VALUES (randomblob(20000000)); DROP TABLE filling',
@@ -82,7 +80,7 @@ test('a copy has one consistent state even if the log restarts during it', { tag
   const copy = join(temporaryFolder(), 'copy.db');
   await copyFile(mirrorKind, file, copy, { ...run, progress }, 'whole');
   const database = openMirrorForReading(copy);
-  const value = database.prepare("SELECT value FROM mirror_capabilities WHERE resource = 'moves'").pluck().get();
+  const value = database.prepare('SELECT address FROM mirror_server').pluck().get();
   database.close();
   expect({ begunAnew, value }).toEqual({ begunAnew: 1, value: 'later' });
 });

@@ -153,9 +153,9 @@ CREATE TABLE mirror_runs (
   finished_at TEXT,
   requests INTEGER NOT NULL DEFAULT 0,
   retries INTEGER NOT NULL DEFAULT 0,
-  answers TEXT NOT NULL DEFAULT '{}',
+  answers TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(answers)),
   problem TEXT,
-  actor TEXT
+  actor TEXT CHECK (json_valid(actor))
 ) STRICT;
 
 CREATE TABLE mirror_run_resources (
@@ -185,6 +185,7 @@ CREATE TABLE mirror_windows (
   pages_read INTEGER NOT NULL DEFAULT 0,
   fresh_as_of TEXT,
   run TEXT,
+  cause TEXT,
   problem TEXT,
   surplus INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (resource, from_day)
@@ -203,7 +204,7 @@ CREATE TABLE mirror_pages (
   total INTEGER NOT NULL,
   last_page INTEGER NOT NULL,
   per_page INTEGER NOT NULL,
-  ids TEXT NOT NULL,
+  ids TEXT NOT NULL CHECK (json_valid(ids)),
   owned INTEGER NOT NULL,
   last_created_at TEXT,
   records TEXT,
@@ -230,7 +231,7 @@ CREATE TABLE mirror_events (
 
 CREATE TABLE mirror_capabilities (
   resource TEXT PRIMARY KEY,
-  value TEXT NOT NULL,
+  value TEXT NOT NULL CHECK (json_type(value, '$.pageSize') IS 'integer'),
   measured_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -246,14 +247,17 @@ CREATE TABLE mirror_surpluses (
 
 CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), address TEXT NOT NULL) STRICT;
 
-CREATE TABLE mirror_journal (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL) STRICT;
+CREATE TABLE mirror_journal (
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+  value TEXT NOT NULL CHECK (json_valid(value))
+) STRICT;
 
 CREATE TABLE mirror_relations (
   resource TEXT NOT NULL,
   relation TEXT NOT NULL,
   table_name TEXT NOT NULL,
   included INTEGER NOT NULL CHECK (included IN (0, 1)),
-  keys TEXT NOT NULL,
+  keys TEXT NOT NULL CHECK (json_valid(keys)),
   since TEXT NOT NULL,
   PRIMARY KEY (resource, relation)
 ) STRICT, WITHOUT ROWID;
@@ -283,6 +287,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
+    WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of

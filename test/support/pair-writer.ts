@@ -10,9 +10,7 @@ const database = openMirrorFile(file);
 database.pragma('wal_autocheckpoint = 40');
 const users = database.prepare<[], number>('SELECT count(*) FROM users').pluck().get() ?? 0;
 const move = database.prepare('UPDATE users SET balance = balance + ? WHERE id = ?');
-const count = database.prepare(
-  "UPDATE mirror_capabilities SET value = CAST(value AS INTEGER) + 1 WHERE resource = 'moves'",
-);
+const count = database.prepare('UPDATE mirror_server SET address = CAST(address AS INTEGER) + 1');
 const note = database.prepare('UPDATE packages SET global_quantity = global_quantity + 1 WHERE id = 1');
 const transfer = database.transaction((from: number, to: number) => {
   move.run(-1n, from);

@@ -40,7 +40,7 @@ export class UnfitFile extends Error {
   }
 }
 
-export interface ReadFile {
+interface ReadFile {
   readonly bytes: Buffer;
   readonly mode: number;
   readonly uid: number;

@@ -4,7 +4,7 @@ import { type ServerReading, type Settings, settingsFrom, type SettingsReading }
 import { allSettings, isHidden } from './table.ts';
 
 /** Contains the secrets in clear. It must go through the channel to a child process and nowhere else. */
-export interface PassedSettings {
+interface PassedSettings {
   readonly plain: unknown;
 }
 

@@ -95,7 +95,7 @@ export function jobsOfProfile(jobs: readonly Placed[], profile: string): Placed[
 }
 
 /** The paths of a server, by the settings that must name a file of its own; null for the server outside of the profiles. */
-export interface OwnFiles {
+interface OwnFiles {
   readonly profile: string | null;
   readonly paths: Readonly<Partial<Record<SettingKey, unknown>>>;
 }

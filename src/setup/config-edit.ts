@@ -1,7 +1,7 @@
 /** Writes a server into the text of a config file, and leaves its comments and other settings as they are. */
 import { isMap, isScalar, parseDocument } from 'yaml';
 
-export interface ServerToWrite {
+interface ServerToWrite {
   /** Undefined for the common settings. */
   readonly profile: string | undefined;
   readonly baseUrl: string;

@@ -36,29 +36,33 @@ import { version } from '../model/program.ts';
 /** Enough for any user with all related records. */
 const maxBodyBytes = 4 * 1024 * 1024;
 
-interface ServerToCheck {
+/** Which server to try, and how to reach it. Without a key, only the connection can be checked. */
+interface ServerToTry {
+  readonly settings: Settings;
   readonly baseUrl: string;
-  /** Without a key, only the connection can be checked. */
   readonly key: Secret | undefined;
-  readonly timeoutMs: number;
   readonly network: Network;
   readonly signal: AbortSignal;
 }
 
-interface ServerChecks {
-  readonly checks: readonly Finding[];
+/** What the server and its lists can do. */
+export interface ServerFindings {
+  readonly findings: readonly Finding[];
   /** Whether more can be read with this key. */
   readonly usable: boolean;
+  /** What the lists can do, whether on record or measured now. */
+  readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
 }
 
 /** Requests the user that owns the key, once. Throws only if the signal is aborted. */
-async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
+async function checkServer(server: ServerToTry): Promise<Omit<ServerFindings, 'capabilities'>> {
+  const { baseUrl, key, network, settings, signal } = server;
   const http = openHttp({
-    baseUrl: server.baseUrl,
-    key: server.key?.reveal() ?? 'none',
+    baseUrl,
+    key: key?.reveal() ?? 'none',
     userAgent: `admin-mirror/${version()}`,
-    timeoutMs: server.timeoutMs,
-    network: server.network,
+    timeoutMs: settings.api.timeoutMs,
+    network,
     maxBodyBytes,
     connections: 1,
   });
@@ -72,34 +76,37 @@ async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   };
   subscribe('undici:client:connected', onConnected);
   try {
-    const response = await http.send({ method, path }, server.signal);
-    const { checks, usable } = judgeServer(response, server, name);
-    return { checks: [...checks, ...checkCertificate(certificate)], usable };
+    const judged = judgeServer(await http.send({ method, path }, signal), server, name);
+    return { ...judged, findings: [...judged.findings, ...checkCertificate(certificate)] };
   } catch (error) {
-    server.signal.throwIfAborted();
+    signal.throwIfAborted();
     if (!(error instanceof TransportError)) throw error;
     const unreachable = new Unreachable(`${http.address} cannot be reached: ${error.message}`, {
       advice: adviceFor(error),
       cause: error,
     });
-    return { checks: [failed('server', unreachable), skipped('key on the server', 'not requested')], usable: false };
+    return { findings: [failed('server', unreachable), skipped('key on the server', 'not requested')], usable: false };
   } finally {
     unsubscribe('undici:client:connected', onConnected);
     await http.close();
   }
 }
 
-function judgeServer(response: HttpResponse, server: ServerToCheck, name: RequestName): ServerChecks {
+function judgeServer(
+  response: HttpResponse,
+  server: ServerToTry,
+  name: RequestName,
+): Omit<ServerFindings, 'capabilities'> {
   const reached = ok('server', `${server.baseUrl} responds in ${Math.round(response.milliseconds)} ms`);
   const key = checkResponse(response, server, name);
   // If the key was not accepted, the limit and the clock may be those of something in front of the server.
   const about = key.state === 'fail' ? [] : [...checkClock(response), ...checkRate(response)];
   const isServerFault = key.exitCode === 4;
   const first = isServerFault ? [{ ...key, name: 'server' }, skipped(key.name, 'not requested')] : [reached, key];
-  return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
+  return { findings: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
 }
 
-function checkResponse(response: HttpResponse, server: ServerToCheck, name: RequestName): Finding {
+function checkResponse(response: HttpResponse, server: ServerToTry, name: RequestName): Finding {
   const check = 'key on the server';
   const { status } = response;
   if (server.key === undefined && (status === 401 || status === 403)) return skipped(check, 'there is no key to try');
@@ -153,15 +160,6 @@ function checkRate(response: HttpResponse): Finding[] {
   ];
 }
 
-/** What the server and its lists can do. */
-export interface ServerFindings {
-  readonly findings: readonly Finding[];
-  /** Whether more can be read with this key. */
-  readonly usable: boolean;
-  /** What the lists can do, whether on record or measured now. */
-  readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
-}
-
 interface ListsToCheck {
   readonly client: Client;
   readonly pageSize: number;
@@ -184,27 +182,19 @@ export function orNone<T>(read: () => T): T | undefined {
   }
 }
 
-interface ServerToTry {
-  readonly settings: Settings;
-  readonly baseUrl: string;
-  readonly key: Secret | undefined;
-  readonly network: Network;
-  readonly signal: AbortSignal;
-}
-
 /** Checks that the server responds, accepts the key and returns its lists. @param stored what is on record; omit it to measure */
 export async function tryServer(
-  { settings, baseUrl, key, network, signal }: ServerToTry,
+  server: ServerToTry,
   releases: Releases,
   stored: ListsToCheck['stored'] = () => null,
 ): Promise<ServerFindings> {
-  const { timeoutMs, pageSize } = settings.api;
-  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, signal });
-  if (!usable || key === undefined) return { findings: checks, usable, capabilities: {} };
+  const { settings, baseUrl, key, signal } = server;
+  const tried = await checkServer(server);
+  if (!tried.usable || key === undefined) return { ...tried, capabilities: {} };
   const there = { ...settings, api: { ...settings.api, baseUrl, key, keyFile: undefined } };
   const client = openApi({ settings: there, log: silentLog, clock: systemClock }, releases);
-  const lists = await checkLists({ client, pageSize, stored, signal });
-  return { ...lists, findings: [...checks, ...lists.findings], usable };
+  const lists = await checkLists({ client, pageSize: settings.api.pageSize, stored, signal });
+  return { ...tried, ...lists, findings: [...tried.findings, ...lists.findings] };
 }
 
 /** Checks every list. It is a warning if the key may not see a list, and a failure if it may see none. */

@@ -153,6 +153,52 @@ describe('values', () => {
   });
 });
 
+describe('a value that is written in more than one way', () => {
+  const day = 86_400_000;
+  const preset = ['last_seen_at', 'last_login_at', 'updated_at'];
+
+  test.each([
+    ['history.ignore', '[updated_at, order]', ['updated_at', 'order']],
+    ['history.ignore', 'updated_at, order', ['updated_at', 'order']],
+    ['history.ignore', '[_extra.last_ip]', ['_extra.last_ip']],
+    ['history.ignore', '[]', []],
+    ['history.ignore', 'none', []],
+    ['history.ignore', '', preset],
+    ['history.keep', '', 400 * day],
+    ['history.keep', '30d', 30 * day],
+    ['sync.brake', 'auto', {}],
+    ['sync.brake', 'emails=90', { emails: 90 }],
+    ['sync.brake', 'emails=90, coupons=5', { emails: 90, coupons: 5 }],
+  ] as const)('%s: %s is read, from the config file and from its variable', (key, written, value) => {
+    const [section = '', name = ''] = key.split('.');
+    const valueIn = (sources: Sources) => {
+      const { history, sync } = read(sources).settings ?? {};
+      return { 'history.ignore': history?.ignore, 'history.keep': history?.keepMs, 'sync.brake': sync?.brake }[key];
+    };
+    expect(valueIn({ file: `${section}:\n  ${name}: ${written}\n` })).toEqual(value);
+    if (written.startsWith('[')) return;
+    expect(valueIn({ environment: { [`ADMIN_MIRROR_${section}_${name}`.toUpperCase()]: written } })).toEqual(value);
+  });
+
+  test.each([
+    ['history.ignore', '[updatd_at]', 'is ["updatd_at"] (config/admin-mirror.yaml:2): expected names of fields'],
+    ['history.ignore', 'updated_at, balnce', 'Did you mean "balance"?'],
+    // The id of a record cannot change.
+    ['history.ignore', 'id', 'expected names of fields'],
+    ['history.ignore', '_extra', 'expected names of fields'],
+    ['history.ignore', '5', 'expected names of fields'],
+    ['sync.brake', 'emails', 'is "emails"'],
+    ['sync.brake', 'emails=0', 'is "emails=0"'],
+    ['sync.brake', 'emails=-1', 'is "emails=-1"'],
+    ['sync.brake', 'mails=90', 'is "mails=90"'],
+    ['sync.brake', 'emails=20%', 'is "emails=20%"'],
+    ['sync.brake', '90', 'is 90'],
+  ])('%s: %s is refused', (key, written, words) => {
+    const [section = '', name = ''] = key.split('.');
+    expect(problemOf({ file: `${section}:\n  ${name}: ${written}\n` })).toContain(words);
+  });
+});
+
 describe('the settings of the worker', () => {
   test('set an address and a port, with brackets for IPv6, or off', () => {
     const listen = (text: string) =>

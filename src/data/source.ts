@@ -6,7 +6,7 @@ import type { Snapshot } from '../store/reading.ts';
 import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
 import { type ColumnContext, type ColumnType, declaredTypes } from './column-type.ts';
 import { jsonTableLines } from './table-json.ts';
-import { csvTableLines, hasLines } from './table-lines.ts';
+import { csvTableLines, hasLines } from './table-csv.ts';
 import { csvStyle, isJson, type TextStyle } from './text-lines.ts';
 import { readingPace } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';

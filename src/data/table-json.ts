@@ -7,7 +7,7 @@ import type { Relation, ResultColumn } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName, quoteText } from '../store/schema.ts';
 import { readingPace } from './reading-pace.ts';
-import { realSql } from './table-lines.ts';
+import { realSql } from './table-csv.ts';
 import { jsonLines, mayHoldJson } from './text-lines.ts';
 
 /** Yields every row of the table, in order, as lines. */

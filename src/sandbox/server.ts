@@ -6,7 +6,7 @@ import { type Operation, operationOf, type OperationName, operations } from '../
 import { isRecord } from '../model/records.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
 import { churnBefore } from './churn.ts';
-import { failsByChance, htmlPage, losesAnswer } from './faults.ts';
+import { failsByChance, losesAnswer } from './faults.ts';
 import type { RateLimit, RequestLog } from './host.ts';
 import type { Condition } from './date-filter.ts';
 import { listResponse, type Query, servedRecord } from './lists.ts';
@@ -120,24 +120,12 @@ export interface ServerParts {
 /** Bodies of the API are small; the bound keeps a mistake from filling the memory. */
 const maxBodyBytes = 16 * 1024 * 1024;
 
-function wantsJson(request: FastifyRequest): boolean {
-  return /[/+]json/.test(request.headers.accept ?? '');
-}
-
-/** Sends a refusal as JSON, or as the page or redirect that a browser would get. */
-function sendRefusal(state: SandboxState, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
-  reply.headers({ ...refusal.headers });
-  if (wantsJson(request)) {
-    void reply.code(refusal.status).header('content-type', 'application/json').send(toJson(refusal.body));
-  } else if (refusal.status === 401 || refusal.status === 422) {
-    void reply
-      .code(302)
-      .header('location', `${state.url}${refusal.status === 401 ? '/login' : '/'}`)
-      .send('');
-  } else {
-    const page = htmlPage(refusal.status, 'Refused');
-    void reply.code(refusal.status).header('content-type', 'text/html; charset=UTF-8').send(page);
-  }
+function sendRefusal(reply: FastifyReply, { status, headers, body }: Refusal): void {
+  void reply
+    .headers({ ...headers })
+    .code(status)
+    .header('content-type', 'application/json')
+    .send(toJson(body));
 }
 
 function authenticate(state: SandboxState, request: FastifyRequest): void {
@@ -220,7 +208,7 @@ function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation
         serve(parts, operation, request, reply);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
-        sendRefusal(parts.state, request, reply, error);
+        sendRefusal(reply, error);
       }
       return reply;
     },
@@ -259,11 +247,11 @@ export function createServer(parts: ServerParts): FastifyInstance {
   for (const operation of operations) addRoute(app, parts, operation);
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? '';
-    sendRefusal(parts.state, request, reply, noSuchRoute(path));
+    sendRefusal(reply, noSuchRoute(path));
   });
-  app.setErrorHandler((error, request, reply) => {
+  app.setErrorHandler((error, _request, reply) => {
     const message = messageOf(error);
-    sendRefusal(parts.state, request, reply, serverError(message));
+    sendRefusal(reply, serverError(message));
   });
   return app;
 }

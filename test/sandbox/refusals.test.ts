@@ -56,23 +56,6 @@ describe('permissions', () => {
   });
 });
 
-describe('refusals without Accept: application/json', () => {
-  const cases = [
-    ['/api/v1/users', {}, 302],
-    ['/api/v1/users/999', { authorization: 'Bearer k' }, 404],
-    ['/api/v1/users?date=x', { authorization: 'Bearer k' }, 302],
-    ['/api/v1/nothing', { authorization: 'Bearer k' }, 404],
-    ['/api/v1/users?sort[id]=asc', { authorization: 'Bearer k', accept: '*/*' }, 400],
-  ] as const;
-  test.each(cases)('%s with %o is HTML or a redirect', async (path, headers, status) => {
-    const sandbox = await startSandbox({ key: 'k' });
-    const reply = await call(sandbox, path, { headers });
-    expect(reply.status).toBe(status);
-    const isPage = String(reply.headers['content-type']).startsWith('text/html');
-    expect([isPage, reply.headers['location'] !== undefined]).toEqual([status !== 302, status === 302]);
-  });
-});
-
 describe('bodies', () => {
   test('can be sent as a form', async () => {
     const sandbox = await startSandbox({ key: 'k' });

@@ -15,6 +15,7 @@ import {
   Kysely,
   type QueryResult,
   SqliteAdapter,
+  SqliteDialect,
   SqliteDriver,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -38,13 +39,8 @@ export function sqliteDialect(database: Database): Dialect {
     if (statement === undefined) statements.set(text, (statement = database.prepare(text)));
     return statement;
   };
-  return {
-    createAdapter: () => new SqliteAdapter(),
-    createDriver: () =>
-      new WritingDriver({ database: { prepare: prepared, close: () => void database.close() } }, database),
-    createIntrospector: (db) => new SqliteIntrospector(db),
-    createQueryCompiler: () => new SqliteQueryCompiler(),
-  };
+  const config = { database: { prepare: prepared, close: () => void database.close() } };
+  return Object.assign(new SqliteDialect(config), { createDriver: () => new WritingDriver(config, database) });
 }
 
 const retryMs = 5;

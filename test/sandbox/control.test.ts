@@ -137,17 +137,6 @@ describe('the control routes', () => {
     expect((await controlCall(sandbox, 'dump', ['users'], { headers })).status).toBe(404);
   });
 
-  test('set switches, presets and the clock', async () => {
-    const sandbox = await startSandbox({ controlKey });
-    expect(await controlled(sandbox, 'setBehaviour', { page_max: 3 })).toMatchObject({ page_max: 3 });
-    expect(sandbox.control.behaviour().page_max).toBe(3);
-    await controlled(sandbox, 'setChaos', 'hostile');
-    expect(sandbox.control.behaviour()).toEqual(behaviourOf('hostile'));
-    await controlled(sandbox, 'setClock', '2031-01-01', { frozen: true });
-    await controlled(sandbox, 'advanceClock', 500);
-    expect(await controlled(sandbox, 'clock')).toEqual({ now: Date.UTC(2031, 0, 1) + 500, frozen: true });
-  });
-
   test('change records and their relations', async () => {
     const sandbox = await startSandbox({ controlKey });
     const { id } = (await controlled(sandbox, 'insert', 'coupons', { code: 'NEW' })) as { readonly id: number };

@@ -97,7 +97,8 @@ async function* textChunks(
   const style = { format, raw };
   const { columns } = source;
   if (isJson(style)) distinctColumns(columns);
-  const bytesOf = textEncoder(run.writesAtOnce === true && compression === null);
+  const isWrittenAtOnce = run.writesAtOnce === true && compression === null;
+  const bytesOf = textEncoder(isWrittenAtOnce);
   yield Buffer.from(`${bom ? '\uFEFF' : ''}${header(style, columns)}`);
   // Encoded before the next await: a text that survives one stays in memory much longer.
   const encode = ({ lines, rows }: LineBatch) => {
@@ -107,7 +108,14 @@ async function* textChunks(
   for await (const bytes of encodedLines(source, style, encode)) {
     run.signal.throwIfAborted();
     yield bytes;
+    if (isWrittenAtOnce && source.lines !== undefined) free(bytes);
   }
+}
+
+/** Frees the memory of bytes that were written: V8 frees buffers only when many are in use. */
+function free({ buffer, byteLength }: Uint8Array): void {
+  // A buffer that others share stays.
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 async function* encodedLines(

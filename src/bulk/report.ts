@@ -2,7 +2,7 @@
 import { Big } from 'big.js';
 import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
-import { changeBetween, type Money, moneyOf, MoneySum, moneyText, sizeOf } from '../model/money.ts';
+import { changeText, type Money, moneyOf, MoneySum, moneyText, sizeOf } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { approvalOf } from './approval.ts';
 import { countNames, countsOf } from './intent.ts';
@@ -59,7 +59,7 @@ async function totalsOf(rows: Iterable<RowChange> | AsyncIterable<RowChange>) {
   const types = new TypeSums();
   for await (const row of rows) {
     types.add(row);
-    const planned = changeBetween(row.plannedBefore, row.plannedAfter);
+    const planned = changeText(row.plannedBefore, row.plannedAfter);
     if (planned !== null) gross.add(sizeOf(planned));
     users.add(row.subject);
     if (row.state !== 'applied') continue;
@@ -95,9 +95,7 @@ export async function appliedNetOf(
 /** By how much the row changed the balance: as seen if it was applied and the balance contradicts it, otherwise as planned. */
 export function outcomeOf(row: Omit<RowChange, 'subject'>): Money | null {
   const isContradicted = row.state === 'applied' && row.discrepancy === 'balance';
-  return (
-    (isContradicted ? changeBetween(row.before, row.after) : null) ?? changeBetween(row.plannedBefore, row.plannedAfter)
-  );
+  return (isContradicted ? changeText(row.before, row.after) : null) ?? changeText(row.plannedBefore, row.plannedAfter);
 }
 
 /** Where a batch came from and when, as receipts and manifests say it. */

@@ -3,7 +3,7 @@
  * terminal, to `--json` and to a sheet.
  */
 import type { Batch, Intent, Journal, NewIntent, RowChange, RowView } from '../journal/port.ts';
-import { changeBetween } from '../model/money.ts';
+import { changeText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/spreadsheet.ts';
 
 /** A row as `--json` prints it. The shape is part of the contract with scripts. */
@@ -41,7 +41,7 @@ export function reviewRow(intent: RowView): ReviewRow {
     email: plannedEmail,
     before,
     after,
-    change: changeBetween(before, after),
+    change: changeText(before, after),
     notes,
     problem,
   };
@@ -89,7 +89,7 @@ export async function notedRows({ noted }: Pick<BatchRows, 'noted'>): Promise<Re
   const sized: { readonly row: ReviewRow; readonly size: number }[] = [];
   for await (const intent of noted()) {
     // As a float, which is exact enough for an order.
-    const size = Math.abs(Number(changeBetween(intent.plannedBefore, intent.plannedAfter)));
+    const size = Math.abs(Number(changeText(intent.plannedBefore, intent.plannedAfter)));
     sized.push({ row: reviewRow(intent), size });
   }
   // The sort is stable: rows of the same size stay in the order of the file.

@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import { counted } from '../model/text.ts';
-import { type Caps, changeBetween, grossOf, MoneySum, moneyText, type PlannedChange, sizeOf } from '../model/money.ts';
+import { type Caps, changeText, grossOf, MoneySum, moneyText, type PlannedChange, sizeOf } from '../model/money.ts';
 
 /** Returns why the row changes too much; null if it does not. */
 export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
@@ -33,7 +33,7 @@ export function batchCapProblem(
   if (caps.maxRow === undefined && caps.maxTotal === undefined && caps.maxDay === undefined) return null;
   const sum = new MoneySum();
   for (const { plannedBefore, plannedAfter } of rows) {
-    const change = changeBetween(plannedBefore, plannedAfter);
+    const change = changeText(plannedBefore, plannedAfter);
     const problem = change === null ? null : rowCapProblem(change, caps);
     if (problem !== null) return problem;
     if (change !== null) sum.add(sizeOf(change));

@@ -133,21 +133,28 @@ export interface PlannedChange {
 
 /** Returns by how much the row changes the balance; null if it changes none. */
 export function changeOf({ plannedBefore, plannedAfter }: PlannedChange): Big | null {
-  const change = changeBetween(plannedBefore, plannedAfter);
-  return change === null ? null : new Big(change);
+  return changeBetween(plannedBefore, plannedAfter);
 }
 
 /** Null if one of them is no amount. */
-export function changeBetween(from: string | null, to: string | null): Money | null {
-  const [before, after] = [moneyOf(from), moneyOf(to)];
-  return before === null || after === null ? null : minus(after, before);
+export function changeBetween(from: string | null, to: string | null): Big | null {
+  const [before, after] = [decimalOf(from), decimalOf(to)];
+  return before === null || after === null ? null : after.minus(before);
+}
+
+/** The same as text. */
+export function changeText(from: string | null, to: string | null): Money | null {
+  const [before, after] = [centsOf(from), centsOf(to)];
+  if (before !== null && after !== null) return textOfCents(after - before);
+  const change = changeBetween(from, to);
+  return change === null ? null : moneyText(change);
 }
 
 /** Returns the sum of the absolute changes. */
 export function grossOf(rows: Iterable<PlannedChange>): Big {
   const sum = new MoneySum();
   for (const { plannedBefore, plannedAfter } of rows) {
-    const change = changeBetween(plannedBefore, plannedAfter);
+    const change = changeText(plannedBefore, plannedAfter);
     if (change !== null) sum.add(sizeOf(change));
   }
   return sum.end();

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import {
   changeBetween,
   changeOf,
+  changeText,
   decimalOf,
   grossOf,
   isSameTotal,
@@ -78,7 +79,7 @@ test('small amounts of whole cents, and all others, add up to the digit', () => 
   for (const a of amounts) {
     for (const b of amounts) {
       expect([plus(a, b), minus(a, b)]).toEqual([moneyText(new Big(a).plus(b)), moneyText(new Big(a).minus(b))]);
-      expect(changeBetween(a, b)).toBe(moneyText(new Big(b).minus(a)));
+      expect(changeText(a, b)).toBe(moneyText(new Big(b).minus(a)));
     }
     expect(moneyOf(a)).toBe(moneyText(new Big(a)));
     expect(moneyOf(Number(a))).toBe(moneyText(decimalOf(Number(a)) ?? new Big(-1)));
@@ -86,7 +87,7 @@ test('small amounts of whole cents, and all others, add up to the digit', () => 
     for (let at = 0; at < 200; at += 1) sum.add(a);
     expect(sum.end().toFixed()).toBe(new Big(a).times(200).toFixed());
   }
-  expect(changeBetween('1.00', 'x')).toBeNull();
+  expect(changeText('1.00', 'x')).toBeNull();
 });
 
 const noAmounts: readonly unknown[] = [
@@ -125,8 +126,8 @@ test('an amount keeps its decimals beyond two', () => {
 });
 
 test('the change between two balances is exact, or unknown if one of them is', () => {
-  expect(changeBetween('0.30', '0.10')).toBe('-0.20');
-  expect(changeBetween('12.00', '12.00')).toBe('0.00');
+  expect(changeBetween('0.30', '0.10')?.toFixed()).toBe('-0.2');
+  expect(changeBetween('12.00', '12.00')?.toFixed()).toBe('0');
   for (const [from, to] of [
     ['5', null],
     [null, '5'],

@@ -133,7 +133,7 @@ const adoptedNote = ({ note }: Finding): string => `adopted: ${note}`;
 
 function adoptedRow({ found, parameters }: Readable, row: number, now: number): AdoptedRow {
   const { user_id: user, token, server_before: before, record_id: recordId, at, note } = found;
-  const after = before === null ? null : resultOf(parameters, before);
+  const after = before === null ? null : moneyText(resultOf(parameters, before));
   const subject = `user:${user}`;
   // If the server's clock is ahead, the row must still not be from the future.
   const made = timestampOf(Math.min(now, parseInstant(at) ?? now));

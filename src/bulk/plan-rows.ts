@@ -7,7 +7,7 @@ import { Big } from 'big.js';
 import type { ClaimedRow, NewIntent, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters, Preview } from './action.ts';
-import { type Caps, MoneySum, moneyText } from '../model/money.ts';
+import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../journal/caps.ts';
 import { counted } from '../model/text.ts';
 import { Turns } from '../model/turns.ts';
@@ -60,7 +60,7 @@ export async function planRows(
     return `${column}: ${cells} NULL or the like, first in row ${first}. Programs write that for an empty cell, and it would be sent as text: empty the cell if nothing is meant`;
   });
   const warnings = [...empty, ...planner.warnings];
-  return { rows: planned, problems, warnings, warned: empty.length + planner.warned, net: moneyText(net.end()) };
+  return { rows: planned, problems, warnings, warned: empty.length + planner.warned, net: moneyText(net) };
 }
 
 /** Plans one row after the other: a row finds its user as the earlier rows leave it. */
@@ -72,7 +72,7 @@ class Planner {
   /** How many cells of each column are words for an empty cell, and the first row with one. */
   readonly placeholders = new Map<string, { readonly first: number; readonly count: number }>();
   readonly changes: [row: number, change: Money][] = [];
-  readonly net = new MoneySum();
+  net = new Big(0);
   readonly #action: Action;
   readonly #users: PlannedUsers;
   readonly #caps: Pick<Caps, 'maxRow'>;
@@ -147,7 +147,7 @@ class Planner {
       this.#warn(`row ${row}: ${warning}`);
     }
     if (change !== undefined) {
-      this.net.add(change);
+      this.net = this.net.plus(change);
       this.changes.push([row, change]);
     }
     const first = fingerprint === null ? undefined : this.#firstRows.get(fingerprint);
@@ -267,21 +267,13 @@ interface Approved {
   readonly undoOf: string | null;
 }
 
-const hashedAtOnce = 64 * 1024;
-
 /** The hash by which a plan is approved. The rows are in the order of the file. */
 export function planHash({ action, fileHash, server, undoOf }: Approved, rows: Iterable<PlannedContent>): string {
   const digest = createHash('sha256');
   digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
-  // Not row by row: each update takes as long as hashing a row.
-  let text = '';
   for (const { row, state, subject, parameters, plannedBefore, plannedAfter } of rows) {
-    text += JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]);
-    if (text.length < hashedAtOnce) continue;
-    digest.update(text);
-    text = '';
+    digest.update(JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]));
   }
-  digest.update(text);
   return digest.digest('hex');
 }
 

@@ -4,9 +4,10 @@
  * docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
+import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
 import { escapedHtml as html, Html } from '../model/markup.ts';
-import { MoneySum, moneyText, sizeOf } from '../model/money.ts';
+import { moneyText } from '../model/money.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import { type CountName, countNameOf, countNames, type Counts } from './intent.ts';
 import { factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
@@ -63,22 +64,19 @@ async function headOf(journal: Journal, batch: Batch, clock: Clock) {
 
 /** The changes of balances of all rows with one outcome: as made if they were applied, otherwise as planned. */
 async function outcomesOf(changes: AsyncIterable<RowChange>, counts: Counts) {
-  const sums = new Map<CountName, { readonly net: MoneySum; readonly gross: MoneySum }>();
-  const begun = () => ({ net: new MoneySum(), gross: new MoneySum() });
+  const zero = { net: new Big(0), gross: new Big(0) };
+  const sums = new Map<CountName, typeof zero>();
   for await (const row of changes) {
     const change = outcomeOf(row);
     if (change === null) continue;
-    const name = countNameOf(row.state);
-    const sum = sums.get(name) ?? begun();
-    sums.set(name, sum);
-    sum.net.add(change);
-    sum.gross.add(sizeOf(change));
+    const { net, gross } = sums.get(countNameOf(row.state)) ?? zero;
+    sums.set(countNameOf(row.state), { net: net.plus(change), gross: gross.plus(change.abs()) });
   }
   return countNames.flatMap((outcome) => {
-    const { net, gross } = sums.get(outcome) ?? begun();
+    const { net, gross } = sums.get(outcome) ?? zero;
     return counts[outcome] === 0
       ? []
-      : [{ outcome, rows: counts[outcome], net: moneyText(net.end()), gross: moneyText(gross.end()) }];
+      : [{ outcome, rows: counts[outcome], net: moneyText(net), gross: moneyText(gross) }];
   });
 }
 

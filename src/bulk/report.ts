@@ -2,7 +2,7 @@
 import { Big } from 'big.js';
 import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
-import { changeText, type Money, moneyOf, MoneySum, moneyText, sizeOf } from '../model/money.ts';
+import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { approvalOf } from './approval.ts';
 import { countNames, countsOf } from './intent.ts';
@@ -54,30 +54,30 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
 }
 
 async function totalsOf(rows: Iterable<RowChange> | AsyncIterable<RowChange>) {
-  const [gross, appliedNet, appliedGross] = [new MoneySum(), new MoneySum(), new MoneySum()];
+  const zero = new Big(0);
+  let [gross, appliedNet, appliedGross] = [zero, zero, zero];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
   const types = new TypeSums();
   for await (const row of rows) {
     types.add(row);
-    const planned = changeText(row.plannedBefore, row.plannedAfter);
-    if (planned !== null) gross.add(sizeOf(planned));
+    gross = gross.plus(changeOf(row)?.abs() ?? zero);
     users.add(row.subject);
     if (row.state !== 'applied') continue;
-    const change = outcomeOf(row);
-    if (change !== null) appliedNet.add(change);
-    if (change !== null) appliedGross.add(sizeOf(change));
+    const change = outcomeOf(row) ?? zero;
+    appliedNet = appliedNet.plus(change);
+    appliedGross = appliedGross.plus(change.abs());
     appliedUsers.add(row.subject);
   }
   return {
     /** Planned amounts by type. */
     types: types.end(),
     /** Sum of the planned changes without their signs. */
-    gross: moneyText(gross.end()),
+    gross: moneyText(gross),
     /** How many users, existing or new, the rows are about. */
     users: users.size,
     /** The same for applied rows. If the balance contradicts a row, the change that was seen counts. */
-    applied_net: moneyText(appliedNet.end()),
-    applied_gross: moneyText(appliedGross.end()),
+    applied_net: moneyText(appliedNet),
+    applied_gross: moneyText(appliedGross),
     applied_users: appliedUsers.size,
   };
 }
@@ -93,9 +93,9 @@ export async function appliedNetOf(
 }
 
 /** By how much the row changed the balance: as seen if it was applied and the balance contradicts it, otherwise as planned. */
-export function outcomeOf(row: Omit<RowChange, 'subject'>): Money | null {
+export function outcomeOf(row: Omit<RowChange, 'subject'>): Big | null {
   const isContradicted = row.state === 'applied' && row.discrepancy === 'balance';
-  return (isContradicted ? changeText(row.before, row.after) : null) ?? changeText(row.plannedBefore, row.plannedAfter);
+  return (isContradicted ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
 }
 
 /** Where a batch came from and when, as receipts and manifests say it. */
@@ -181,19 +181,17 @@ async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchStat
 
 /** Counts rows and sums amounts by type, in the order of the types' first rows. Rows without a type and amount do not count. */
 export class TypeSums {
-  readonly #totals = new Map<string, { rows: number; readonly sum: MoneySum }>();
+  readonly #totals = new Map<string, { rows: number; amount: Big }>();
 
   add({ parameters }: Pick<Intent, 'parameters'>): void {
     const type = parameters?.['type'];
-    const amount = moneyOf(parameters?.['amount']);
+    const amount = decimalOf(parameters?.['amount']);
     if (typeof type !== 'string' || amount === null) return;
-    let total = this.#totals.get(type);
-    if (total === undefined) this.#totals.set(type, (total = { rows: 0, sum: new MoneySum() }));
-    total.rows += 1;
-    total.sum.add(amount);
+    const { rows, amount: sum } = this.#totals.get(type) ?? { rows: 0, amount: new Big(0) };
+    this.#totals.set(type, { rows: rows + 1, amount: sum.plus(amount) });
   }
 
   end() {
-    return Array.from(this.#totals, ([type, { rows, sum }]) => ({ type, rows, amount: moneyText(sum.end()) }));
+    return Array.from(this.#totals, ([type, { rows, amount }]) => ({ type, rows, amount: moneyText(amount) }));
   }
 }

@@ -2,8 +2,9 @@
  * A plan for people to review: every row with its user, the balance before and after, and its notes. The same rows go to the
  * terminal, to `--json` and to a sheet.
  */
+import { Big } from 'big.js';
 import type { Batch, Intent, Journal, NewIntent, RowChange, RowView } from '../journal/port.ts';
-import { changeText } from '../model/money.ts';
+import { changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/spreadsheet.ts';
 
 /** A row as `--json` prints it. The shape is part of the contract with scripts. */
@@ -33,6 +34,7 @@ export function balancesOf({ state, plannedBefore, plannedAfter, before, after }
 export function reviewRow(intent: RowView): ReviewRow {
   const { row, state, user, plannedEmail, plannedUsername, notes, problem } = intent;
   const { before, after } = balancesOf(intent);
+  const change = changeBetween(before, after);
   return {
     row,
     state,
@@ -41,7 +43,7 @@ export function reviewRow(intent: RowView): ReviewRow {
     email: plannedEmail,
     before,
     after,
-    change: changeText(before, after),
+    change: change === null ? null : moneyText(change),
     notes,
     problem,
   };
@@ -86,14 +88,13 @@ export function plannedRows(rows: readonly NewIntent[]): BatchRows & { readonly 
 
 /** Rows with notes, the largest changes first. */
 export async function notedRows({ noted }: Pick<BatchRows, 'noted'>): Promise<ReviewRow[]> {
-  const sized: { readonly row: ReviewRow; readonly size: number }[] = [];
+  const sized: { readonly row: ReviewRow; readonly size: Big }[] = [];
   for await (const intent of noted()) {
-    // As a float, which is exact enough for an order.
-    const size = Math.abs(Number(changeText(intent.plannedBefore, intent.plannedAfter)));
+    const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? new Big(0);
     sized.push({ row: reviewRow(intent), size });
   }
   // The sort is stable: rows of the same size stay in the order of the file.
-  sized.sort((a, b) => b.size - a.size);
+  sized.sort((a, b) => b.size.cmp(a.size));
   return sized.map(({ row }) => row);
 }
 

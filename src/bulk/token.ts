@@ -10,16 +10,13 @@ const tokenLetters = 12;
 
 /** Random letters for the next tokens. They are made for many tokens at once, since a plan needs one for each row. */
 let ready = '';
-let next = 0;
 
 /** `am:` and 12 letters: 60 bits, so that no two tokens of any journal are the same. */
 export function newToken(): string {
-  if (next === ready.length) {
-    ready = Array.from(randomBytes(1_000 * tokenLetters), (byte) => letters.charAt(byte & 31)).join('');
-    next = 0;
-  }
-  next += tokenLetters;
-  return `am:${ready.slice(next - tokenLetters, next)}`;
+  if (ready === '') ready = Array.from(randomBytes(1_000 * tokenLetters), (byte) => letters.charAt(byte & 31)).join('');
+  const token = `am:${ready.slice(0, tokenLetters)}`;
+  ready = ready.slice(tokenLetters);
+  return token;
 }
 
 export function withToken(text: string | null, token: string): string {

@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import { counted } from '../model/text.ts';
-import { type Caps, changeText, grossOf, MoneySum, moneyText, type PlannedChange, sizeOf } from '../model/money.ts';
+import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from '../model/money.ts';
 
 /** Returns why the row changes too much; null if it does not. */
 export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
@@ -31,14 +31,13 @@ export function batchCapProblem(
   const tooMany = rowsCapProblem(rows.length, caps);
   if (tooMany !== null) return tooMany;
   if (caps.maxRow === undefined && caps.maxTotal === undefined && caps.maxDay === undefined) return null;
-  const sum = new MoneySum();
-  for (const { plannedBefore, plannedAfter } of rows) {
-    const change = changeText(plannedBefore, plannedAfter);
+  let total = new Big(0);
+  for (const row of rows) {
+    const change = changeOf(row);
     const problem = change === null ? null : rowCapProblem(change, caps);
     if (problem !== null) return problem;
-    if (change !== null) sum.add(sizeOf(change));
+    if (change !== null) total = total.plus(change.abs());
   }
-  const total = sum.end();
   if (caps.maxTotal !== undefined && total.gt(caps.maxTotal)) {
     return `the rows move ${moneyText(total)} in all, more than bulk.max_total allows (${caps.maxTotal})`;
   }

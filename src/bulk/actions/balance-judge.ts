@@ -9,21 +9,20 @@ import type { AnswerKind } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
-import { decimalOf, isSameTotal, minus, type Money, moneyOf, moneyText, plus } from '../../model/money.ts';
+import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';
 import { parseInstant } from '../../model/time.ts';
 import { correctionOf, mayHaveLost, saysCorrection, tokenAtEnd } from '../token.ts';
 import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 /** The balance that the row should produce. */
-export function resultOf({ type, amount }: BalanceParameters, before: string): Money {
-  const [from, by] = [before as Money, amount as Money];
+export function resultOf({ type, amount }: BalanceParameters, before: string): Big {
   switch (type) {
     case 'add':
-      return plus(from, by);
+      return new Big(before).plus(amount);
     case 'remove':
-      return minus(from, by);
+      return new Big(before).minus(amount);
     case 'set':
-      return plus(by, '0.00' as Money);
+      return new Big(amount);
   }
 }
 
@@ -100,7 +99,7 @@ function signsOf(
   const change = new Big(now.balance).minus(before.balance);
   const shown = before.shown && now.shown;
   const unchanged = change.eq(0);
-  const fits = isSameTotal(expected, now.balance);
+  const fits = expected.eq(now.balance);
   const alike = Math.max(0, now.alike - before.alike);
   const reported = isExplained(before, now, change);
   // If the balance is what the row would produce, the row may have produced it, even if other transactions explain it.
@@ -133,9 +132,8 @@ function contradictionOf(
 ): string | null {
   if (before.balance === null || now.balance === null) return null;
   const expected = resultOf(parameters, before.balance);
-  if (isSameTotal(expected, now.balance) || isExplained(before, now, new Big(now.balance).minus(before.balance)))
-    return null;
-  return `the balance was ${before.balance}, should be ${expected} and is ${now.balance}`;
+  if (expected.eq(now.balance) || isExplained(before, now, new Big(now.balance).minus(before.balance))) return null;
+  return `the balance was ${before.balance}, should be ${moneyText(expected)} and is ${now.balance}`;
 }
 
 /** Judges after a response of success: a balance that is exactly right confirms it. */
@@ -157,7 +155,7 @@ function overApplied(
   const { parameters, token } = target;
   const making = makingIn(now);
   const isAsOnce =
-    before.balance !== null && now.balance !== null && isSameTotal(resultOf(parameters, before.balance), now.balance);
+    before.balance !== null && now.balance !== null && resultOf(parameters, before.balance).eq(now.balance);
   const doubt =
     isAsOnce && parameters.type !== 'set'
       ? `, but the balance is ${now.balance}, as after one of them: check it before you take anything back`

@@ -3,7 +3,7 @@ import { Big } from 'big.js';
 import { exactNumber } from '../../api/exact.ts';
 import { balanceChangeTypes } from '../../model/operations.ts';
 import type { Action, KnownUser, Preview, Target } from '../action.ts';
-import { minus, moneyOf, moneyText } from '../../model/money.ts';
+import { moneyOf, moneyText } from '../../model/money.ts';
 import type { RowReader } from '../row-reader.ts';
 import { tokenLength, withToken } from '../token.ts';
 import {
@@ -95,14 +95,15 @@ function previewOf(parameters: BalanceParameters, user: KnownUser): Preview {
   const { balance: before } = user;
   if (before === null) return { problem: { column: null, problem: `the balance of user ${user.id} cannot be read` } };
   const { expected_balance: expected } = parameters;
-  const after = resultOf(parameters, before);
+  const result = resultOf(parameters, before);
+  const after = moneyText(result);
   const problem = `the balance is ${before}, and the row expects ${expected}`;
   return {
     before,
     after,
-    change: minus(after, before),
+    change: moneyText(result.minus(before)),
     ...(expected !== null && !new Big(expected).eq(before) && { problem: { column: 'expected_balance', problem } }),
-    ...(after.startsWith('-') && { warning: `the balance of user ${user.id} would be ${after}` }),
+    ...(result.lt(0) && { warning: `the balance of user ${user.id} would be ${after}` }),
     user: { ...user, balance: after },
   };
 }

@@ -78,7 +78,7 @@ describe('users are found', () => {
     const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory: await mirrorOf(sandbox) });
     expect(await journal.counts(batch)).toEqual({ planned: 600 });
     expect(asked(sandbox) - before).toBeLessThan(60);
-    expect(warnings.filter((each) => /not asked for/.test(each))).toEqual([]);
+    expect(warnings.filter((each) => /not checked on the server/.test(each))).toEqual([]);
   });
 
   test(

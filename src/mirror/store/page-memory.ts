@@ -33,19 +33,13 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
 
 /** The days on which something else than a sync has changed rows. */
 export function touchedDays(database: Database, runner: Runner) {
-  const within = (resource: ResourceName, { from, to }: DayRange) =>
-    build
-      .selectFrom('mirror_touched')
-      .select('day')
-      .where('resource', '=', resource)
-      .where('day', '>=', from)
-      .where('day', '<', to);
   const all = database.prepare<[string], string>('SELECT day FROM mirror_touched WHERE resource = ?').pluck();
   const keep = database.prepare<[string, string]>(
     'DELETE FROM mirror_touched WHERE resource = ? AND day NOT IN (SELECT value FROM json_each(?))',
   );
   return {
-    has: (resource: ResourceName, days: DayRange): boolean => runner.first(within(resource, days)) !== undefined,
+    has: (resource: ResourceName, { from, to }: DayRange): boolean =>
+      all.all(resource).some((day) => day >= from && day < to),
     forget: (resource: ResourceName, { from, to }: DayRange): void =>
       runner.run(
         build

@@ -2,7 +2,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact.ts';
-import { InterruptedError, failureOf, messageOf, OperatorError, stackOf } from '../model/errors.ts';
+import { failureOf, InterruptedError, messageOf, OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';
 import { commandName } from '../model/program.ts';

@@ -10,7 +10,7 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { namedOf, resourcesArgument, toWholeNumber } from './flag-values.ts';
-import { printOutcome, alignedLines, freshWords, notCompleteYet, printResult, printWarning } from './output.ts';
+import { alignedLines, freshWords, notCompleteYet, printOutcome, printResult, printWarning } from './output.ts';
 import { openDirectory } from '../bulk/open.ts';
 import { openJournalMemory } from '../bulk/open-memory.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';

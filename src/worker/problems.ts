@@ -78,6 +78,8 @@ const steps = {
   doctor: 'Next: `admin-mirror doctor` shows what is wrong and where to correct it',
   status: 'Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
   sync: 'Next: `admin-mirror sync` reads the open parts again; if the problem stays, run `admin-mirror doctor`',
+  deletions:
+    'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
   log: 'Next: read the log of that run; `admin-mirror schedule --once NAME` runs a job now',
   worker: 'Next: check that the worker runs (`admin-mirror status`); the next run does what is left',
 } as const;
@@ -107,7 +109,7 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
   },
   deletions_refused: ({ resource, windows }) => ({
     what: `many ${resource} disappeared from the server at once, and were kept here (${counted(windows, 'window')})`,
-    next: 'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
+    next: steps.deletions,
   }),
   never_read: ({ resources, is_running }) => ({
     what: `never read whole: ${resources.join(', ')}`,
@@ -150,10 +152,7 @@ const causes: Readonly<Record<WindowCause, readonly [what: string, next?: string
     'some records cannot be read',
     'Next: report them to whoever runs the server; `admin-mirror status --verbose` names them',
   ],
-  deletions_refused: [
-    'many records disappeared at once, and were kept here',
-    'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
-  ],
+  deletions_refused: ['many records disappeared at once, and were kept here', steps.deletions],
   deletions_unproven: ['records disappeared, and nothing proves that they are gone'],
   requests_spent: ['the last sync had used its requests'],
   rows_altered: ['another program has changed rows'],

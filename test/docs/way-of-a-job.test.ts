@@ -10,23 +10,9 @@ import { jobOf } from '../support/jobs.ts';
 import { operator } from '../support/people.ts';
 import { openReceiver } from '../support/receiver.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { type Breaks, exported, method, withBroken } from '../support/ways.ts';
 
-function broken(): never {
-  throw new Error('broken on purpose');
-}
-
-/** Breaks a function that the file exports. */
-const exported = (name: string) => () => ({ [name]: broken });
-
-/** Breaks a method of a class that the file exports. */
-const method = (name: string, of: string) => (file: Record<string, unknown>) => {
-  const whole = file[name] as new (...given: never[]) => object;
-  class Broken extends whole {}
-  Object.defineProperty(Broken.prototype, of, { value: broken });
-  return { [name]: Broken };
-};
-
-const breaks: Readonly<Record<string, (file: Record<string, unknown>) => object>> = {
+const breaks: Breaks = {
   'src/model/job.ts': exported('nextTime'),
   'src/worker/decide.ts': exported('decide'),
   'src/worker/worker.ts': method('Worker', 'run'),
@@ -100,15 +86,6 @@ test('the files of the way of a job are at most eight, and each can be broken', 
 });
 
 test.each(Object.entries(breaks))('the alert of a failed job is another if %s is broken', async (path, change) => {
-  const file = `../../${path}`;
-  vi.doMock(file, async (original) => {
-    const whole = await original<Record<string, unknown>>();
-    return { ...whole, ...change(whole) };
-  });
-  try {
-    const news = await firstNews().catch(String);
-    expect(news).not.toMatch(/"exit_code":2/);
-  } finally {
-    vi.doUnmock(file);
-  }
+  const news = await withBroken(path, change, () => firstNews().catch(String));
+  expect(news).not.toMatch(/"exit_code":2/);
 });

@@ -3,22 +3,16 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { filesOfWay } from '../support/documents.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { broken, brokenWords, type Breaks, exported, withBroken } from '../support/ways.ts';
 
 type Maker = (...options: never[]) => Record<string, unknown>;
-
-function broken(): never {
-  throw new Error('broken on purpose');
-}
-
-/** Breaks a function that the file exports. */
-const exported = (name: string) => () => ({ [name]: broken });
 
 /** Breaks a method of what a function of the file makes. */
 const made = (name: string, method: string) => (file: Record<string, unknown>) => ({
   [name]: (...options: never[]) => ({ ...(file[name] as Maker)(...options), [method]: broken }),
 });
 
-const breaks: Readonly<Record<string, (file: Record<string, unknown>) => object>> = {
+const breaks: Breaks = {
   'src/api/http.ts': made('openHttp', 'send'),
   'src/api/retry.ts': exported('read'),
   'src/api/body.ts': exported('pageOf'),
@@ -50,15 +44,8 @@ test('the files of the way of a page are at most ten, and each can be broken', (
 
 test.each(Object.entries(breaks))('a sync fails if %s is broken', async (path, change) => {
   const sandbox = await startSandbox({ users: 30 });
-  const file = `../../${path}`;
-  vi.doMock(file, async (original) => {
-    const whole = await original<Record<string, unknown>>();
-    return { ...whole, ...change(whole) };
-  });
-  try {
+  await withBroken(path, change, async () => {
     const { sync } = await import('../support/mirror.ts');
-    await expect(sync(sandbox, `${temporaryFolder()}/mirror.db`)).rejects.toThrow('broken on purpose');
-  } finally {
-    vi.doUnmock(file);
-  }
+    await expect(sync(sandbox, `${temporaryFolder()}/mirror.db`)).rejects.toThrow(brokenWords);
+  });
 });

@@ -4,22 +4,9 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { filesOfWay } from '../support/documents.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { broken, brokenWords, type Breaks, exported, method, withBroken } from '../support/ways.ts';
 
-function broken(): never {
-  throw new Error('broken on purpose');
-}
-
-/** Breaks a function that the file exports. */
-const exported = (name: string) => () => ({ [name]: broken });
-
-/** Breaks a method of a class that the file exports. */
-const method = (name: string, of: string) => (file: Record<string, unknown>) => {
-  class Broken extends (file[name] as new (...given: never[]) => object) {}
-  Object.defineProperty(Broken.prototype, of, { value: broken });
-  return { [name]: Broken };
-};
-
-const breaks: Readonly<Record<string, (file: Record<string, unknown>) => object>> = {
+const breaks: Breaks = {
   'src/bulk/sheet/text.ts': exported('readDelimited'),
   'src/bulk/sheet/rows.ts': method('SheetRows', 'add'),
   'src/bulk/read-rows.ts': exported('readRows'),
@@ -59,16 +46,7 @@ test('the files of the way of a row are at most fifteen, and a row that is sent 
 });
 
 test.each(Object.entries(breaks))('no row is applied if %s is broken', async (path, change) => {
-  const file = `../../${path}`;
-  vi.doMock(file, async (original) => {
-    const whole = await original<Record<string, unknown>>();
-    return { ...whole, ...change(whole) };
-  });
-  try {
-    const { code, stderr } = await sent();
-    expect(code).not.toBe(0);
-    expect(stderr).toContain('broken on purpose');
-  } finally {
-    vi.doUnmock(file);
-  }
+  const { code, stderr } = await withBroken(path, change, sent);
+  expect(code).not.toBe(0);
+  expect(stderr).toContain(brokenWords);
 });

@@ -42,7 +42,7 @@ export interface GateOptions {
 }
 
 /** The right to send one request. The holder reports how the request ended. */
-export interface Pass {
+interface Pass {
   leave(outcome: Outcome): void;
 }
 

@@ -51,7 +51,7 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
   return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
 }
 
-export interface Planned {
+interface Planned {
   readonly batch: Batch;
   /** As they were planned: reading a large batch back would take as long as planning it. */
   readonly rows: readonly NewIntent[];

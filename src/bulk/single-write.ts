@@ -21,7 +21,7 @@ import { checkJournal, type JournalMemory, rememberJournal } from './journal-mem
 import { fingerprintOf } from './plan-rows.ts';
 import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts';
 
-export interface WritePorts {
+interface WritePorts {
   readonly journal: Journal;
   /** Null if the write moves no money, or there is no mirror. */
   readonly memory: JournalMemory | null;

@@ -25,7 +25,7 @@ function barOf(share: number): string {
   return '█'.repeat(filled) + '░'.repeat(barWidth - filled);
 }
 
-export interface Tally {
+interface Tally {
   readonly done: number;
   readonly total: number;
   readonly startedAt: number;

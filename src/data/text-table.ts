@@ -45,7 +45,7 @@ export function padEnd(text: string, columns: number): string {
   return text + ' '.repeat(Math.max(0, columns - width(text)));
 }
 
-export function padStart(text: string, columns: number): string {
+function padStart(text: string, columns: number): string {
   return ' '.repeat(Math.max(0, columns - width(text))) + text;
 }
 
@@ -168,7 +168,7 @@ function shown(cell: Cell, most: number): string {
 }
 
 /** Makes one line without control characters, so that data cannot control the terminal. The joiner of emoji stays. */
-export function visible(text: string, most = Infinity): string {
+function visible(text: string, most = Infinity): string {
   const start = text.slice(0, most);
   if (ascii.test(start)) return start;
   return start

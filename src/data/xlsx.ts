@@ -24,7 +24,7 @@ function sheetPath(number: number): string {
 }
 
 /** Makes a valid name of a sheet: at most 31 characters, none of these, and no apostrophe at either end. */
-export function sheetName(name: string, number: number): string {
+function sheetName(name: string, number: number): string {
   const end = number === 1 ? '' : ` (${number})`;
   const clean = name.toWellFormed().replaceAll(/[[\]:*?/\\\p{Cc}]/gu, '_');
   const whole = clean

@@ -81,7 +81,7 @@ export function movedTo(id: string): MovedJournal | undefined {
   return id.startsWith('{') ? (JSON.parse(id) as MovedJournal) : undefined;
 }
 
-export function movedProblem(id: string, name: string): FileError | null {
+function movedProblem(id: string, name: string): FileError | null {
   const found = movedTo(id);
   if (found === undefined) return null;
   const { moved, to } = found;

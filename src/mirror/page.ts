@@ -446,7 +446,7 @@ function hides({ resource, relation }: RelationTable, related: unknown, { users,
 }
 
 /** The rows of a page without records. */
-export function noRows(): PageRows {
+function noRows(): PageRows {
   return { json: new TextEncoder().encode('{}'), ids: [], drifts: [], unusable: 0, keptOut: [], related: [] };
 }
 

@@ -22,7 +22,7 @@ export const replaced = '\uFFFD';
 type JsonCell = string | number | null | object;
 
 /** Returns the cell for JSON: an integer without a point, a real always with a point or an exponent. */
-export function jsonCell(cell: Cell): JsonCell {
+function jsonCell(cell: Cell): JsonCell {
   if (typeof cell === 'bigint') return JSON.rawJSON(cell.toString());
   // UTF-8 has no half surrogate pairs.
   if (typeof cell === 'string') return cell.toWellFormed();

@@ -9,7 +9,7 @@ import type { NewWindow, Window } from '../store/mirror-types.ts';
 import type { Profile } from './profile.ts';
 
 /** How long after its end a window may still gain records. */
-export const graceMs = 48 * hourMs;
+const graceMs = 48 * hourMs;
 
 /** Resources that are small and change without a trace in their creation dates: every run reads them whole. */
 export const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);

@@ -106,10 +106,7 @@ export function readTrustedFile(path: string, what: string): ReadFile {
  * and root: who can change the program can do worse.
  * @param name as in `the config file config/admin-mirror.yaml`
  */
-export function distrust(
-  name: string,
-  { mode, uid, gid }: Pick<ReadFile, 'mode' | 'uid' | 'gid'>,
-): UsageError | undefined {
+function distrust(name: string, { mode, uid, gid }: Pick<ReadFile, 'mode' | 'uid' | 'gid'>): UsageError | undefined {
   const user = process.getuid?.();
   if (user === undefined) return undefined;
   if (![user, 0, statSync(fileURLToPath(import.meta.url)).uid].includes(uid)) {

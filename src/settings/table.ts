@@ -211,7 +211,7 @@ export const constants = {
   },
 };
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** Others in the place of the constants, some or all. */
 export type OtherConstants = { readonly [S in keyof typeof constants]?: Partial<(typeof constants)[S]> };

@@ -190,7 +190,7 @@ function relationRows(
 export type RelatedKey = string | null;
 
 /** SQLite limits the columns of a view. Something with more keys than this is a dictionary, not a record. */
-export const mostFlatKeys = 1_000;
+const mostFlatKeys = 1_000;
 
 /** Ids are text, because a column has one type: some servers have numbers, some UUIDs. */
 function relationTableSql({ resource, table, parentColumn }: RelationTable): string {

@@ -65,7 +65,7 @@ export type Problem<C extends ProblemCode = ProblemCode> = {
   };
 }[C];
 
-export interface Words {
+interface Words {
   /** What is wrong, and why. */
   readonly what: string;
   /** What to do, with commands in backquotes; null if there is nothing to do. */

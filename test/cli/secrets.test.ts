@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { LogLevel } from '../../src/settings/table.ts';
 import { formsOf } from '../../src/model/secret.ts';
 import { startCli } from '../support/cli.ts';
 import { echoManners, generatedPassword, startEchoingServer, storedPassword } from '../support/echoing-server.ts';
@@ -35,7 +34,12 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   'bulk create of a file with passwords': ['bulk', 'plan', 'create', 'wrong.csv'],
 };
 
-async function run(argv: readonly string[], url: string, more: readonly string[], level: LogLevel) {
+async function run(
+  argv: readonly string[],
+  url: string,
+  more: readonly string[],
+  level: 'debug' | 'info' | 'warn' | 'error',
+) {
   const folder = temporaryFolder();
   const head = 'first_name,last_name,username,email';
   writeFileSync(join(folder, 'given.csv'), `${head}\nBo,Berg,bo,bo@example.com\n`);

@@ -4,7 +4,6 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { Client } from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { bookkeepingTables } from '../../src/data/publish/bookkeeping.ts';
 import { forgetUser, openForgetStore } from '../../src/mirror/forget.ts';
 import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { OperatorError } from '../../src/model/errors.ts';
@@ -45,6 +44,10 @@ async function mirrored(): Promise<Mirrored> {
   return { sandbox, file, next };
 }
 
+/** What the mirror keeps about itself, without what belongs to its file. */
+const kept = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'mirror_*'
+  AND name NOT IN ('mirror_locks', 'mirror_pages', 'mirror_touched', 'mirror_deletions')`;
+
 /** All rows of all published tables, as in SQLite. */
 function contentsOf(file: string): Record<string, unknown[]> {
   const database = new SqliteDatabase(file, { readonly: true });
@@ -53,7 +56,7 @@ function contentsOf(file: string): Record<string, unknown[]> {
     const names = [
       ...resourceNames.flatMap((name) => [name, `${name}_history`]),
       ...relations.flatMap((name) => [name, `${name}_flat`]),
-      ...bookkeepingTables(database),
+      ...database.prepare<[], string>(kept).pluck().all(),
       'mirror_freshness',
       'mirror_deletions',
     ];

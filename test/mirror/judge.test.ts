@@ -2,7 +2,7 @@
 import { array, assert, asyncProperty, constantFrom, integer, record } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { doubtOf, judge, type Verdict, Walk } from '../../src/mirror/judge.ts';
-import { type MirrorPage, noRows } from '../../src/mirror/page.ts';
+import type { MirrorPage } from '../../src/mirror/page.ts';
 import { readBack, readEnd } from '../../src/mirror/read.ts';
 import type { RecordKey } from '../../src/model/records.ts';
 import { secondMs, timestampOf } from '../../src/model/time.ts';
@@ -22,6 +22,15 @@ interface List {
   readonly change?: (page: MirrorPage, requests: number) => Partial<MirrorPage>;
 }
 
+const noRows: NonNullable<MirrorPage['rows']> = {
+  json: new Uint8Array(),
+  ids: [],
+  drifts: [],
+  unusable: 0,
+  keptOut: [],
+  related: [],
+};
+
 /** Walks the list. Returns the walk, and the pages that were requested. */
 async function walk(list: List, { pageSize = 10, expected = list.ids.length + (list.more ?? 0) } = {}) {
   const requested: number[] = [];
@@ -31,7 +40,7 @@ async function walk(list: List, { pageSize = 10, expected = list.ids.length + (l
     const on = list.ids.slice((page - 1) * pageSize, page * pageSize);
     const total = list.ids.length + (list.more ?? 0);
     const lastPage = Math.max(1, Math.ceil(total / pageSize));
-    const none = { rows: noRows(), hash: '', milliseconds: 0 };
+    const none = { rows: noRows, hash: '', milliseconds: 0 };
     const made = { page, perPage: pageSize, lastPage, total, ids: on, createdAt: on.map(createdAt), ...none };
     return Promise.resolve({ ...made, ...list.change?.(made, requested.length) });
   };
@@ -204,7 +213,7 @@ describe('records that cannot be kept', () => {
     total: 2,
     ids: [1, null],
     createdAt: ['', ''],
-    rows: noRows(),
+    rows: noRows,
     hash: '',
     milliseconds: 0,
   };

@@ -7,7 +7,6 @@ import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { loadReports, reportNamed } from '../../src/data/reports/reports.ts';
-import { distrust } from '../../src/model/files.ts';
 import { keyOf as sandboxKeyOf } from '../support/bent/sandbox.ts';
 import { keyOf } from '../../src/settings/server.ts';
 
@@ -181,9 +180,11 @@ describe('settings', () => {
   });
 
   test.runIf(isRoot)('are read from root’s files, and from those that only the user’s own group can write', () => {
-    expect(distrust('the file', { mode: 0o644, uid: 0, gid: 0 })).toBeUndefined();
-    expect(distrust('the file', { mode: 0o664, uid: 0, gid: 0 })).toBeUndefined();
-    expect(distrust('the file', { mode: 0o664, uid: 0, gid: 100 })?.message).toContain('by other users');
+    const { folder, file } = stage(config);
+    for (const mode of [0o644, 0o664]) {
+      chmodSync(file, mode);
+      expect(read(folder).rest.api.baseUrl).toBe('https://evil.example');
+    }
   });
 
   // proves: key-in-env

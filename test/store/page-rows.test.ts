@@ -3,7 +3,7 @@ import { assert, bigInt, double, jsonValue, object, oneof, property, record, str
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
 import { cellOf, type Cell } from '../../src/mirror/cell.ts';
-import { jsonCell, recordRows } from '../../src/mirror/rows.ts';
+import { recordRows } from '../../src/mirror/rows.ts';
 import { cellIn, eachRow } from '../../src/mirror/store/upsert.ts';
 
 const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
@@ -62,20 +62,18 @@ describe('rows in JSON are read as the cells that they were made from', () => {
   });
 
   test.each([
-    ['the largest integer', 9223372036854775807n],
-    ['an integer beyond 2^53', 9007199254740993n],
-    ['a real that looks like an integer', 1e17],
-    ['the smallest real', 5e-324],
-    ['all digits of a real', 0.1 + 0.2],
-    ['a text with a zero byte', 'a\u0000b'],
-    ['half a surrogate pair', 'a\ud83db'],
-    ['digits as text', '007'],
-  ])('%s', (_, cell) => {
+    ['a real that looks like an integer', 'balance', 1e17],
+    ['the smallest real', 'balance', 5e-324],
+    ['all digits of a real', 'balance', 0.1 + 0.2],
+    ['a text with a zero byte', 'username', 'a\u0000b'],
+    ['half a surrogate pair', 'username', 'a\ud83db'],
+    ['digits as text', 'username', '007'],
+  ])('%s', (_, field, value) => {
     const { bound, database } = storing();
     const read = database.prepare<[Uint8Array], Stored>(
-      `SELECT typeof(${cellIn('id')}) AS type, ${cellIn('id')} AS value FROM ${eachRow}`,
+      `SELECT typeof(${cellIn(field)}) AS type, ${cellIn(field)} AS value FROM ${eachRow}`,
     );
-    expect(read.get(Buffer.from(JSON.stringify({ data: [{ id: jsonCell(cell) }] })))).toEqual(bound.get(cell));
+    expect(read.get(recordRows('users', [{ id: 1, [field]: value }]).json)).toEqual(bound.get(value));
     database.close();
   });
 });

@@ -321,7 +321,7 @@ export function agreeingWords(agreeing: number): string {
   return agreeing > 1 ? `${agreeing} of them have` : `${agreeing === 1 ? 'one' : 'none'} of them has`;
 }
 
-export const opposite = { add: 'remove', remove: 'add' } as const;
+const opposite = { add: 'remove', remove: 'add' } as const;
 
 export interface ShownMaking extends Making {
   /** The changes that took it back. */

@@ -8,7 +8,7 @@ import { deletionTable } from './layout.ts';
 /** Not published: locks, which belong to the file; and remembered pages, with the days that were touched since: the next walk reads all anew. */
 const ownOfTheFile = ['mirror_locks', 'mirror_pages', 'mirror_touched', deletionTable.name];
 
-export function bookkeepingTables(mirror: Mirror): readonly string[] {
+function bookkeepingTables(mirror: Mirror): readonly string[] {
   const names = mirror.prepare<[], string>(
     String.raw`SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'mirror\_%' ESCAPE '\' ORDER BY name`,
   );

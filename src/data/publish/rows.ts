@@ -131,7 +131,7 @@ function fieldText(field: string | null): string {
   return field.replace(/[\\\t\n\r]/g, (character) => escapes[character] ?? character).toWellFormed();
 }
 
-export interface CopyTarget {
+interface CopyTarget {
   readonly database: Database;
   readonly table: PublishedTable;
   /** The name of the table to fill, quoted. */

@@ -175,7 +175,7 @@ const bookkeeping = [
   'CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), address TEXT NOT NULL) STRICT',
   `CREATE TABLE mirror_journal (
   one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-  value TEXT NOT NULL CHECK (json_valid(value))
+  value TEXT NOT NULL CHECK (json_type(value, '$.at') IS 'text')
 ) STRICT`,
   // The tables of related records are made when these are first requested. This table lists them.
   `CREATE TABLE mirror_relations (

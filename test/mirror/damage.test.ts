@@ -383,7 +383,35 @@ test.each([
   "UPDATE mirror_capabilities SET value = '{'",
   "UPDATE mirror_capabilities SET value = '{}'",
   "UPDATE mirror_runs SET answers = 'x'",
+  "INSERT INTO mirror_journal VALUES (1, '{}')",
 ])('no other program can write what this one could not read: %s', async (sql) => {
   const { file } = await mirrored();
   expect(() => alter(file, sql)).toThrow(/CHECK|JSON/);
+});
+
+test.each([
+  `'{"pageSize":1000}'`,
+  "json_set(value, '$.pageSize', -4)",
+  "json_set(value, '$.pageSize', 0)",
+  "json_set(value, '$.dates', 'mdy')",
+  "json_remove(value, '$.dayBounds')",
+  "json_set(value, '$.ordered', 'yes')",
+  "json_set(value, '$.clockAheadMs', 1e300)",
+  "json_set(value, '$.notes', json('[1]'))",
+])('a profile that no server can have counts as missing, and is measured again: %s', async (value) => {
+  const { sandbox, file } = await mirrored();
+  const { measured_at: _, ...measured } = usersStatus(file).capabilities ?? { measured_at: '' };
+  alter(file, `UPDATE mirror_capabilities SET value = ${value}`);
+  expect(usersStatus(file).capabilities).toBeNull();
+  const { report } = await sync(sandbox, file, shape);
+  expect(report.status).toBe('complete');
+  expectMirrored(sandbox, file, ['users']);
+  expect(usersStatus(file).capabilities).toMatchObject(measured);
+});
+
+test('windows that were read by a profile that is lost count as never read', async () => {
+  const { sandbox, file } = await mirrored();
+  alter(file, 'DELETE FROM mirror_capabilities');
+  const { report } = await sync(sandbox, file, nothingStale);
+  expect(report).toMatchObject({ status: 'complete', resources: { users: { received: 600 } } });
 });

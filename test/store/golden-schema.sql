@@ -249,7 +249,7 @@ CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), ad
 
 CREATE TABLE mirror_journal (
   one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-  value TEXT NOT NULL CHECK (json_valid(value))
+  value TEXT NOT NULL CHECK (json_type(value, '$.at') IS 'text')
 ) STRICT;
 
 CREATE TABLE mirror_relations (

@@ -22,8 +22,8 @@ export async function benchPublish(folder: string, users: number, pairs: number)
     const [whole, floor, changed, restored]: [Measured[], number[], Measured[], Measured[]] = [[], [], [], []];
     for (let pair = 0; pair < pairs; pair += 1) {
       const database = await server.database();
-      const cli = (...args: string[]) =>
-        measureCli(['publish', '--json', '--db', file, ...args], {
+      const cli = (command = ['publish'], mirror = file) =>
+        measureCli([...command, '--json', '--db', mirror], {
           ADMIN_MIRROR_PUBLISH_URL: database.url,
           ADMIN_MIRROR_PUBLISH_PASSWORD: database.password,
         });
@@ -33,7 +33,7 @@ export async function benchPublish(folder: string, users: number, pairs: number)
       changed.push(await cli());
       const copy = join(folder, 'restored.db');
       rmSync(copy, { force: true });
-      restored.push(await cli('--restore', copy));
+      restored.push(await cli(['restore', '--published'], copy));
       await database.drop();
     }
     const seconds = (tries: readonly Measured[]) => median(tries.map((each) => each.seconds));

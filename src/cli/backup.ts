@@ -25,7 +25,7 @@ export function define(program: Command, context: CliContext): void {
     .command('backup')
     .description(
       'Copy the mirror and the journal to a new timestamped folder, even while they are being written to, and check ' +
-        'both copies completely. docs/operating.md says how to restore them.',
+        'both copies completely. `restore` puts them back.',
     )
     .argument('[folder]', 'where backups are kept (default: data/backups, and in it a folder for each profile)')
     .option(

@@ -44,6 +44,7 @@ export const commands: readonly CommandRow[] = [
     ['verify', 'compare the mirror with the server, and change neither', () => import('./verify.ts'), 'first'],
     ['schedule', 'run the jobs of the config file at their times', () => import('./schedule.ts'), 'first'],
     ['backup', 'copy mirror and journal to a timestamped folder, and check both', () => import('./backup.ts')],
+    ['restore', 'put a backup, a snapshot or what is published in their place', () => import('./restore.ts')],
     ['publish', 'write the mirror into PostgreSQL, where many can read it', () => import('./publish.ts')],
     ['store', 'move journal, accounts and jobs from files to a shared store, or back', () => import('./store.ts')],
     ['forget', 'erase one person from the mirror, and keep them out', () => import('./forget.ts')],

@@ -1,5 +1,4 @@
-/** `publish`: writes the mirror to PostgreSQL, compares the two, or restores the mirror from there. */
-import { resolve } from 'node:path';
+/** `publish`: writes the mirror to PostgreSQL, or compares the two. */
 import { type Command, Option } from 'commander';
 import { counted, grouped } from '../model/text.ts';
 import { runId } from '../model/program.ts';
@@ -7,10 +6,8 @@ import { earliest, systemClock } from '../model/time.ts';
 import { openPublisher } from '../data/open-publish.ts';
 import type { CheckReport } from '../data/publish/check.ts';
 import type { PublishReport } from '../data/publish/publish.ts';
-import type { RestoreReport } from '../data/publish/restore.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { refuseOwnFiles } from './files.ts';
 import { openSurroundings } from './logger.ts';
 import { freshWords, pasteable, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
@@ -18,7 +15,6 @@ import { openShareWatch } from './progress.ts';
 interface Flags extends AllFlags {
   readonly full?: true;
   readonly check?: true;
-  readonly restore?: true | string;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -30,19 +26,12 @@ export function define(program: Command, context: CliContext): void {
     )
     .addOption(new Option('--full', 'write every row again, and undo what others changed there').conflicts('check'))
     .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 if one differs')
-    .addOption(
-      new Option(
-        '--restore [file]',
-        'create a mirror from what is published (default: the file of the setting store.mirror)',
-      ).conflicts(['full', 'check', 'all']),
-    )
     .addHelpText(
       'after',
       `
 Examples:
   admin-mirror publish
-  admin-mirror publish --check
-  admin-mirror publish --restore data/restored.db`,
+  admin-mirror publish --check`,
     );
   addAllFlags(command).action(async (flags: Flags) => {
     if (flags.all) return runForAll(context, command, flags.check ? verdict : words);
@@ -51,13 +40,9 @@ Examples:
 }
 
 async function run(context: CliContext, flags: Flags): Promise<void> {
-  const settings = context.settings();
   const { run = runId(systemClock) } = context;
   const surroundings = openSurroundings(context, () => ({ run }));
-  const watch = openShareWatch(
-    context,
-    flags.restore === undefined ? (flags.check ? 'comparing' : 'publishing') : 'restoring',
-  );
+  const watch = openShareWatch(context, flags.check ? 'comparing' : 'publishing');
   const print = (report: unknown, lines: readonly string[]) => {
     watch.close();
     printResult(context, report, lines);
@@ -65,12 +50,7 @@ async function run(context: CliContext, flags: Flags): Promise<void> {
   try {
     const publisher = openPublisher(surroundings, watch.progress);
     if (publisher.password !== undefined) context.keepSecret(publisher.password.reveal());
-    if (flags.restore !== undefined) {
-      const file = flags.restore === true ? settings.store.mirror : resolve(context.folder, flags.restore);
-      if (file !== settings.store.mirror) refuseOwnFiles(context, file);
-      const report = await publisher.restore(file);
-      print(report, restoredLines(report));
-    } else if (flags.check) {
+    if (flags.check) {
       const report = await publisher.check();
       print(
         report,
@@ -117,11 +97,4 @@ function checkLines({ tables, equal, waiting }: CheckReport): string[] {
     waiting === 0 ? '' : `; ${counted(waiting, 'change')} of the mirror will be there after the next \`publish\``;
   const advice = equal ? '' : '; `admin-mirror publish --full` repairs it';
   return [...lines, `${equal ? 'equal' : 'different'}${next}${advice}`];
-}
-
-function restoredLines({ file, published_at: at, tables }: RestoreReport): string[] {
-  const rows = Object.entries(tables).flatMap(([name, count]) =>
-    count === 0 || name.startsWith('mirror_') ? [] : [`${grouped(count)} ${name}`],
-  );
-  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next sync into this file continues from there`];
 }

@@ -1,5 +1,5 @@
 /** Backups of mirror and journal, in a folder named by the time. Section "Copies" of docs/architecture.md. */
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
@@ -90,7 +90,7 @@ export async function makeBackup(
     (number) => (number === null ? stamp : `${stamp}-${number}`),
   );
   const final = join(folder, name);
-  const lost = await lostFiles(folder, of, isShared ? [ports.mirror] : [ports.mirror, ports.journal]);
+  const lost = lostFiles(folder, of, isShared ? [ports.mirror] : [ports.mirror, ports.journal]);
   const fill = async (stage: string) => {
     // First the remains of killed backups, which take space.
     for (const entry of await readdir(folder)) {
@@ -118,14 +118,19 @@ export async function makeBackup(
   return { report: { ...report, ...older }, error: null };
 }
 
-/** Says which files are gone although an older backup of this owner has them. A file that never was is not lost. */
-async function lostFiles(folder: string, of: BackupOwner, sources: readonly CopySource[]): Promise<string[]> {
-  const gone = sources.filter((source) => source.size() === undefined);
-  if (gone.length === 0 || !existsSync(folder)) return [];
-  const older = (await readdir(folder))
+/** Returns the names of the backups in the folder, oldest first. */
+export function backupsIn(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
     .filter((name) => backupName.test(name))
-    .sort()
-    .reverse();
+    .sort();
+}
+
+/** Says which files are gone although an older backup of this owner has them. A file that never was is not lost. */
+function lostFiles(folder: string, of: BackupOwner, sources: readonly CopySource[]): string[] {
+  const gone = sources.filter((source) => source.size() === undefined);
+  if (gone.length === 0) return [];
+  const older = backupsIn(folder).reverse();
   const manifests = older.map((name) => [name, manifestIn(join(folder, name))] as const);
   return gone.flatMap(({ name: kind, file }) => {
     const found = manifests.find(([, manifest]) => isSameOwner(manifest?.['of'], of) && manifest?.[kind]);
@@ -178,7 +183,7 @@ async function removeOlder(
   { name: made, of, keep }: { readonly name: string; readonly of: BackupOwner; readonly keep: number },
 ): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
   // The new one is excluded by name, not by age: if the clock was set back, it looks like the oldest.
-  const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
+  const others = backupsIn(folder).filter((name) => name !== made);
   const isOurs = others.map((name) => isSameOwner(manifestIn(join(folder, name))?.['of'], of));
   const ours = others.filter((_, index) => isOurs[index]);
   const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
@@ -191,7 +196,7 @@ async function removeOlder(
 }
 
 /** Reads the manifest; undefined if there is none that can be read. */
-function manifestIn(backup: string): Readonly<Record<string, unknown>> | undefined {
+export function manifestIn(backup: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const found: unknown = JSON.parse(readRegularFile(join(backup, 'manifest.json')).bytes.toString('utf8'));
     return isRecord(found) ? found : undefined;

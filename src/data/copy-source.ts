@@ -145,7 +145,7 @@ const header = { magic: 'SQLite format 3\0', writeVersion: 18, applicationId: 68
 const withoutLog = 1;
 
 /** Judges by the header alone, because opening a file with SQLite may change it. A file with a log or a rollback journal is in use. */
-function isCopyOf(kind: FileKind, path: string): boolean {
+export function isCopyOf(kind: FileKind, path: string): boolean {
   if (sizeOf(path) === 0) return true;
   if (sizeOf(logOf(path)) > 0 || sizeOf(`${path}-journal`) > 0) return false;
   const bytes = Buffer.alloc(header.length);

@@ -180,7 +180,8 @@ BEGIN RAISE EXCEPTION 'a row that was not claimed cannot be sent'; END $$`,
     `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents FOR EACH ROW
   WHEN (NEW.state = 'sending' AND NEW.claimed_at IS NULL) EXECUTE FUNCTION journal_send_needs_claim()`,
   ],
-  damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
+  damaged:
+    'Put the last backup of it in its place with `admin-mirror restore`, which says what to do about what was sent since.',
 };
 
 export const batchLockWords: LockWords = {

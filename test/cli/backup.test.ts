@@ -48,7 +48,7 @@ function olderBackup(place: string, name: string, folder: string, of: Partial<Ba
 }
 
 describe('backup', () => {
-  test('copies both files, private and checked, and is restored by copying them back', async () => {
+  test('copies both files, private and checked, and `restore` puts them back', async () => {
     const { folder, journal } = await folderWithBoth();
     const { code, stdout } = await backup(folder);
     expect(code).toBe(0);
@@ -70,8 +70,8 @@ describe('backup', () => {
     // What came after the backup is lost; what was backed up is there.
     await journal.addBatch(newBatch({ batch: 'two', fileHash: 'f2', hash: 'h2', rowsDigest: 'd2' }), []);
     await journal.close();
-    for (const name of readdirSync(join(folder, 'data'))) if (name !== 'backups') rmSync(join(folder, 'data', name));
-    for (const name of ['mirror.db', 'journal.db']) copyFileSync(join(report.folder, name), join(folder, 'data', name));
+    const restored = await invoke(['restore', report.folder, '--older-journal'], { folder });
+    expect(restored.code).toBe(0);
     const query = await invoke(['query', 'SELECT count(*) AS n FROM users', '--format', 'json'], { folder });
     expect(JSON.parse(query.stdout)).toEqual([{ n: 20 }]);
     const status = await invoke(['bulk', 'status', '--json'], { folder });

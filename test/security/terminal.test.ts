@@ -98,7 +98,8 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['verify', bad, 'refusing'],
   ],
   backup: [['backup', hostile]],
-  publish: [['publish'], ['publish', '--restore', hostile]],
+  publish: [['publish']],
+  restore: [['restore', hostile]],
   store: [['store', hostile]],
   audit: [['audit'], ['audit', '--person', hostile]],
   people: [

@@ -32,11 +32,6 @@ const bytesPerFetch = 8_000_000;
 /** Makes the file, whole or not at all. Throws a FileError, an UnreachableError or a UsageError. */
 export async function restore(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
-  if (existsSync(file) && statSync(file).size > 0) {
-    throw new FileError(`there is a mirror at ${file} already; it was left as it is`, {
-      advice: 'Move it away first, or name another file, as in `admin-mirror publish --restore FILE`.',
-    });
-  }
   return withDatabase(destination, signal, async (database) => {
     // This transaction blocks nobody, and SQLite may take long between two fetches.
     await database.query('SET idle_in_transaction_session_timeout = 0');

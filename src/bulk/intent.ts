@@ -47,14 +47,15 @@ const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
   // All but `sending` come from the look before a request: the row shows on the server already, something changed since the server
   // put it off, or it must not be sent (again).
   planned: ['sending', 'blocked', 'skipped', 'not_applied', 'applied', 'unknown', 'needs_human'],
-  blocked: ['planned', 'skipped', 'not_applied'],
+  // To itself if it waits for another reason.
+  blocked: ['planned', 'blocked', 'skipped', 'not_applied'],
   sending: ['acknowledged', 'unknown', 'planned'],
   acknowledged: ['applied', 'rejected', 'not_applied', 'unknown', 'needs_human'],
   unknown: ['applied', 'rejected', 'not_applied', 'needs_human', 'planned'],
   needs_human: ['applied', 'rejected', 'not_applied', 'planned'],
-  // Only as certain as what could be seen: a write that is made late shows later.
-  rejected: ['planned', 'applied', 'needs_human'],
-  not_applied: ['planned', 'applied', 'needs_human'],
+  // Only as certain as what could be seen: a write that is made late shows later. To itself if a person closes it.
+  rejected: ['rejected', 'planned', 'applied', 'needs_human'],
+  not_applied: ['not_applied', 'planned', 'applied', 'needs_human'],
   // If it turns out to have been made more than once.
   applied: ['needs_human'],
   // If its token shows that another journal has sent it.

@@ -1,6 +1,6 @@
 /** Reports on a batch, as `--json` prints them. Their shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
+import type { Batch, BatchState, HoldingRow, Intent, Journal, RowChange } from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
@@ -10,7 +10,7 @@ import { countNames, countsOf } from './intent.ts';
 export type BatchSummary = Readonly<Awaited<ReturnType<typeof summaryOf>>>;
 export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 
-type SummaryJournal = Pick<Journal, 'tally' | 'lockOwner' | 'approval' | 'wasDiscarded'>;
+type SummaryJournal = Pick<Journal, 'tally' | 'holding' | 'lockOwner' | 'approval' | 'wasDiscarded'>;
 type ReportJournal = SummaryJournal & Pick<Journal, 'changes'>;
 
 /** @param changes the valid rows of the batch; as the journal has them if left out */
@@ -46,6 +46,8 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
     net,
     /** How many applied rows the balance contradicts, and rows that were made more than once. */
     discrepancies,
+    /** Rows that were sent and not made, and hold back `later` rows of their user until a person decides. */
+    holding: counts.rejected > 0 && counts.planned + counts.blocked > 0 ? await journal.holding(batch.batch) : [],
     problems,
     warnings,
     /** Null without a policy. */
@@ -145,6 +147,15 @@ export async function consentQuestion(
     doing: `send ${counted(counts.planned, 'row')}${left}${action.typed === 'net' ? both : ''} to ${address}`,
     typed,
   };
+}
+
+/** What to do about a row that holds back later rows of its user. */
+export function holdingAdvice(batch: string, { row, later }: HoldingRow): string {
+  return (
+    `Row ${row} holds back ${counted(later, 'later row')} of its user. Decide about it: send it again with ` +
+    `\`admin-mirror bulk resolve ${batch} --row ${row} --not-applied --resend --reason "…"\`, or close it with the same ` +
+    `command without --resend. Then continue with \`admin-mirror bulk resume ${batch}\`.`
+  );
 }
 
 /** `3 planned, 1 invalid`; counts of zero are left out. */

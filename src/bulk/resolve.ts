@@ -33,16 +33,18 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
     const intent = await journal.intent(batch, row);
     if (intent === undefined)
       throw new UsageError(`batch ${batch} has no row ${row}`, { advice: 'The header is row 1.' });
-    const { state } = intent;
+    const { state, evidence } = intent;
     const done = state === 'rejected' || state === 'not_applied';
-    if (!isOpen(state) && !(done && resend)) {
+    // Such a row holds back the later rows of its user until somebody says that it stays as it is.
+    const closes = done && outcome === 'not_applied' && evidence !== 'person';
+    if (!isOpen(state) && !(done && resend) && !closes) {
       throw new UsageError(`row ${row} is ${state.replace('_', ' ')}: there is nothing to decide about it`, {
         advice: done ? 'It can be sent again.' : undefined,
       });
     }
-    const to = resend ? 'planned' : outcome;
+    const to = resend ? 'planned' : closes ? state : outcome;
     await recordDecision(journal, intent, to, reason);
-    if (to !== 'planned') await journal.takeUp(batch);
+    await journal.takeUp(batch);
     await updateBatchState(journal, batch);
     return to;
   });

@@ -27,7 +27,7 @@ import {
 } from './claim.ts';
 import { checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
-import { type BatchReport, reportOf } from './report.ts';
+import { type BatchReport, holdingAdvice, reportOf } from './report.ts';
 import { journalFailed, Run } from './run.ts';
 import type { Sending, SendingOptions, SendingPorts } from './sending.ts';
 import { reconcileRows, settleAll } from './late.ts';
@@ -69,7 +69,7 @@ export async function sendBatch(
   }
   try {
     const report = await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
-    return { stop, report, error: endError(stop, report, batch.batch) };
+    return { stop, report, error: endError(stop, report) };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     throw stop instanceof OutcomeUnknownError ? stop : journalFailed(error, isSent, batch, stop);
@@ -153,8 +153,7 @@ export async function checkSendable(
 /** The error with which the batch ends: the most serious one. */
 function endError(
   stop: OperatorError | null,
-  { counts, discrepancies }: Pick<BatchReport, 'counts' | 'discrepancies'>,
-  batch: string,
+  { batch, counts, discrepancies, holding: [held] }: BatchReport,
 ): OperatorError | null {
   if (stop instanceof KeyRefusedError) return stop;
   const { unknown, planned, rejected, blocked, skipped, invalid } = counts;
@@ -171,8 +170,9 @@ function endError(
   if (stop !== null) return stop;
   const left = planned + rejected + blocked + skipped + invalid;
   if (left > 0) {
+    const results = `\`admin-mirror bulk results ${batch}\` shows all, with the reason of each.`;
     return new IncompleteError(`${counted(left, 'row was', 'rows were')} not applied`, {
-      advice: `\`admin-mirror bulk results ${batch}\` shows them, with the reason of each.`,
+      advice: held === undefined ? results : `${holdingAdvice(batch, held)} ${results}`,
     });
   }
   if (discrepancies === 0) return null;

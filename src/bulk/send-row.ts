@@ -13,7 +13,7 @@ import {
   Unreachable,
   WriteOutcomeUnknown,
 } from '../api/errors.ts';
-import { unsentState } from '../journal/claim-view.ts';
+import { heldBackWords, unsentState } from '../journal/claim-view.ts';
 import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
@@ -39,8 +39,8 @@ export interface Later {
 
 /** Sends the row once, unless the look before that speaks against it, and settles the response. */
 export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd | Later> {
-  const waitsFor = planned.subject === null ? undefined : await openRowOf(sending, planned.subject);
-  if (waitsFor !== undefined) return block(sending, planned, `row ${waitsFor.row} of batch ${waitsFor.batch} is open`);
+  const waits = planned.subject === null ? null : await waitsFor(sending, planned, planned.subject);
+  if (waits !== null) return block(sending, planned, waits);
   const { action, client } = sending;
   const target = targetOf(planned);
   let seen: Observation;
@@ -72,11 +72,14 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   return settleResponse(sending, planned, outcome);
 }
 
-/** Returns the open row of the same user, if there is one whose verdict does not only wait for another step. */
-async function openRowOf({ journal }: Sending, subject: string) {
-  if ((await journal.openRow(subject)) === undefined) return undefined;
-  await journal.flush();
-  return journal.openRow(subject);
+/** Says what the row waits for: an open row of its user, or an earlier one of the sheet that was sent and not made; null if nothing. */
+async function waitsFor({ journal }: Sending, planned: Intent, subject: string): Promise<string | null> {
+  // A verdict may wait only for another step.
+  if ((await journal.openRow(subject)) !== undefined) await journal.flush();
+  const open = await journal.openRow(subject);
+  if (open !== undefined) return `row ${open.row} of batch ${open.batch} is open`;
+  const held = await journal.heldBy(planned);
+  return held === undefined ? null : heldBackWords(held.row);
 }
 
 /** Every request may leave for at least this long, however short `bulk.settle_after` is. */

@@ -14,6 +14,8 @@ import { batchOf, type Connection } from './tables.ts';
 export const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
 export const isNotMade = sql<SqlBool>`state in ('rejected', 'not_applied')`;
 export const notMadeStates = ['rejected', 'not_applied'] as const;
+/** Sent and not made, and nobody has decided whether it is sent again: it holds back the later rows of its user in the batch. */
+export const isUndecided = sql<SqlBool>`(state in ('rejected', 'not_applied') and coalesce(evidence, '') <> 'person')`;
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
 /** Claimed and not refused or skipped since: the row was sent, or may be sent at any moment. */
 export const countsAsSent = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
@@ -31,6 +33,11 @@ export function unsentState({
   httpStatus,
 }: Pick<Intent, 'attempts' | 'evidence' | 'httpStatus'>): 'not_applied' | 'skipped' {
   return attempts > 0 && (evidence === 'person' || httpStatus !== null) ? 'not_applied' : 'skipped';
+}
+
+/** Why a row waits for this one, which `isUndecided`. */
+export function heldBackWords(row: number): string {
+  return `row ${row}, an earlier row of the same user, was sent and not made: send it again or close it, then this one follows`;
 }
 
 export function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {

@@ -10,7 +10,8 @@ import type { Timestamp } from '../model/time.ts';
 /**
  * `planned`: to be sent. `sending`: the request may be on its way. `acknowledged`: the server reported success, not checked
  * yet. `rejected`: refused, and checked. `unknown`: the write may have happened. `applied`: it happened. `not_applied`: proven
- * not to have happened. `needs_human`: what the server shows fits neither. `blocked`: an earlier row of the same user is open.
+ * not to have happened. `needs_human`: what the server shows fits neither. `blocked`: an earlier row of the same user is open, or
+ * was sent and not made and nobody has decided about it.
  * `skipped`: not sent, for the recorded reason. `invalid`: never to be sent.
  */
 export type IntentState =
@@ -348,5 +349,8 @@ export interface UserRow extends Pick<
   readonly action: string;
   readonly createdAt: Timestamp;
 }
+
+/** A row that was sent and not made, and holds back `later` rows of its user until a person decides. */
+export type HoldingRow = Pick<Intent, 'row' | 'user' | 'problem'> & { readonly later: number };
 
 export type { Journal } from './journal.ts';

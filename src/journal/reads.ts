@@ -5,7 +5,7 @@ import type { Actor } from '../model/actor.ts';
 import { lastAccepted } from './approval.ts';
 import { type AuditFilter, auditEntries } from './audit.ts';
 import { type Head, headOf } from './chain.ts';
-import { claimable, isNotMade, isOpen } from './claim-view.ts';
+import { claimable, isNotMade, isOpen, isUndecided } from './claim-view.ts';
 import type { BatchPeople, Intent, IntentState, RowChange, RowView } from './port.ts';
 import {
   batchNamed,
@@ -149,6 +149,31 @@ export function readsOf(db: Connection) {
     openRow: (subject: string) => {
       const rows = () => db.selectFrom('journal_intents').select(['batch', 'row', 'state']);
       return runOften(db, 'open row', () => rows().where('subject', '=', subject).where(isOpen), [subject]);
+    },
+    /** The first row of the batch that holds this one back: an earlier one of its user that was sent and not made. */
+    heldBy: ({ batch, row, subject }: Pick<Intent, 'batch' | 'row' | 'subject'>) => {
+      const rows = () => db.selectFrom('journal_intents').select('row').where('batch', '=', batch).where(isUndecided);
+      const find = () => rows().where('subject', '=', subject).where('row', '<', row).orderBy('row').limit(1);
+      return runOften(db, 'held by', find, [batch, subject, row, 1]);
+    },
+    /** The rows of the batch that hold others back until a person decides, each with how many. */
+    holding: async (batch: string) => {
+      const rows = db.selectFrom('journal_intents').select(['row', 'user', 'problem']).where('batch', '=', batch);
+      const found = await rows
+        .select((eb) =>
+          eb
+            .selectFrom('journal_intents as later')
+            .select(eb.fn.countAll<number>().as('count'))
+            .whereRef('later.user', '=', 'journal_intents.user')
+            .whereRef('later.batch', '=', 'journal_intents.batch')
+            .whereRef('later.row', '>', 'journal_intents.row')
+            .where('later.state', 'in', ['planned', 'blocked'])
+            .as('later'),
+        )
+        .where(isUndecided)
+        .orderBy('row')
+        .execute();
+      return found.flatMap(({ later, ...row }) => (later === null || later === 0 ? [] : [{ ...row, later }]));
     },
     claimable: (batch: string) => claimable(db, batch),
     /** The claimed row with this fingerprint and token. */

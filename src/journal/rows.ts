@@ -9,7 +9,15 @@ import { storable } from '../model/text.ts';
 import { timestampOf } from '../model/time.ts';
 import { checkSending, checkWrite, recordPolicy, recordResend } from './approval.ts';
 import { append, canonical, isAsSealed, newSalt, newSalts, RowsSeal, sealedMembersOf, sealOf } from './chain.ts';
-import { canBeClaimed, claimTimeAfter, isOpen, repeatsOf, unsentState } from './claim-view.ts';
+import {
+  canBeClaimed,
+  claimTimeAfter,
+  heldBackWords,
+  isOpen,
+  isUndecided,
+  repeatsOf,
+  unsentState,
+} from './claim-view.ts';
 import type { Acting } from './database.ts';
 import { withoutForgottenUser, withoutPersonalText } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent, NewWrite, WriteEnd } from './port.ts';
@@ -146,34 +154,30 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
   return { moved, step };
 }
 
-/** After a crash: rows in `sending` become `unknown`, and blocked rows whose subject is free become `planned`. */
-export async function takeUpRows(acting: Acting, batch: string) {
+/** After a crash: rows in `sending` become `unknown`, and blocked rows that no other row holds back become `planned`. */
+export async function takeUpRows(acting: Acting, batch: string): Promise<void> {
   const { connection } = acting;
-  const rows = sealedRows(connection).where('batch', '=', batch).where('state', 'in', ['sending', 'blocked']);
-  const sound = new Set((await rows.execute()).filter(isSealedRow).map(({ row }) => row));
-  const update = connection.updateTable('journal_intents').where('batch', '=', batch);
-  const dead = update.set({ state: 'unknown' }).where('state', '=', 'sending');
-  const interrupted = await dead.returningAll().execute();
-  const free = update
-    .set({ state: 'planned', problem: null })
+  const rows = connection
+    .selectFrom('journal_intents')
+    .select(['row', 'subject', 'problem'])
+    .where('batch', '=', batch);
+  for (const { row } of await rows.where('state', '=', 'sending').execute()) {
+    await takeStep(acting, { batch, row, from: 'sending', to: 'unknown', note: 'the process that sent it died' });
+  }
+  const free = rows
     .where('state', '=', 'blocked')
     .where('subject', 'not in', (eb) =>
       eb.selectFrom('journal_intents').select('subject').where(isOpen).where('subject', 'is not', null),
     );
-  const freed = await free.returningAll().execute();
-  const stepOf = (each: Selectable<JournalTables['journal_intents']>) => ({
-    batch,
-    row: each.row,
-    digest: sound.has(each.row) ? sealOf(each.salt, each) : null,
-  });
-  const unknown = { kind: 'unknown', data: { from: 'sending' }, note: 'the process that sent it died' };
-  const planned = { kind: 'planned', data: { from: 'blocked' } };
-  await append(
-    acting,
-    ...interrupted.map((each) => ({ ...unknown, ...stepOf(each) })),
-    ...freed.map((each) => ({ ...planned, ...stepOf(each) })),
-  );
-  return { interrupted: interrupted.length, freed: freed.length };
+  const undecided = await rows.where(isUndecided).orderBy('row', 'desc').execute();
+  const first = new Map(undecided.map(({ row, subject }) => [subject, row]));
+  for (const { row, subject, problem } of await free.orderBy('row').execute()) {
+    const earlier = first.get(subject) ?? row;
+    const why = earlier < row ? heldBackWords(earlier) : null;
+    if (why !== null && why === problem) continue;
+    const to = why === null ? 'planned' : 'blocked';
+    await takeStep(acting, { batch, row, from: 'blocked', to, fields: { problem: why } });
+  }
 }
 
 /** Gives every row that was not sent its final state. A thousand at once: a batch may have a hundred thousand. */

@@ -351,6 +351,79 @@ describe('a refusal', () => {
   });
 });
 
+describe('a row that was sent and not made', () => {
+  const rows = ([a = 0, b = 0]: readonly number[]): Cells[] => [
+    [b, 'add', '1', 'goes alone'],
+    [a, 'add', '2', 'lost'],
+    [a, 'set', '50', 'rests on it'],
+    [b, 'add', '3', 'of somebody else'],
+  ];
+
+  async function notMade() {
+    const made = await planned({ users: 2, rows });
+    const { sandbox, journal, users, batch, go, states } = made;
+    failNext(sandbox, users[0], 'reset_before');
+    await go();
+    const { error } = await go({ settleAfterMs: 0 });
+    const decide = async (resend: boolean): Promise<unknown> => {
+      const found = await journal.batch(batch);
+      if (found === undefined) throw new Error('the batch is gone');
+      return resolveRow(journal, found, { row: 3, outcome: 'not_applied', resend, reason: 'not in the panel' });
+    };
+    expect(await states()).toEqual(['applied', 'not_applied', 'blocked', 'applied']);
+    return { ...made, error, decide };
+  }
+
+  // proves: in-order
+  test('holds back the later rows of its user until it is sent again, so that they go out in the order of the sheet', async () => {
+    const { journal, batch, error, go, states, decide, balance } = await notMade();
+    expect(error).toMatchObject({
+      exitCode: 5,
+      advice: expect.stringMatching(/Row 3 holds back 1 later row of its user.*--row 3 --not-applied --resend/s) as string,
+    });
+    expect((await journal.intent(batch, 4))?.problem).toMatch(
+      /row 3, an earlier row of the same user, was sent and not made: send it again or close it/,
+    );
+    // However often somebody goes on without a decision.
+    await go({ settleAfterMs: 0 });
+    expect(await states()).toEqual(['applied', 'not_applied', 'blocked', 'applied']);
+    await decide(true);
+    expect(await states()).toEqual(['applied', 'planned', 'planned', 'applied']);
+    expect((await go()).error).toBeNull();
+    expect(await states()).toEqual(['applied', 'applied', 'applied', 'applied']);
+    expect(balance(0)).toBe(50);
+  });
+
+  test('is closed by a person, once, and then lets the later rows go', async () => {
+    const { journal, batch, go, states, decide } = await notMade();
+    expect(await decide(false)).toBe('not_applied');
+    expect(await journal.intent(batch, 3)).toMatchObject({
+      evidence: 'person',
+      problem: 'a person decided: not in the panel',
+    });
+    await expect(decide(false)).rejects.toThrow(/row 3 is not applied: there is nothing to decide/);
+    await go();
+    // The balance is not the one of the plan, so `set` is not sent.
+    expect(await states()).toEqual(['applied', 'not_applied', 'skipped', 'applied']);
+    expect((await journal.batch(batch))?.state).toBe('done');
+  });
+
+  test('because the server refused it holds them back, too, but no row of another batch', async () => {
+    const refusedFirst = ([a = 0, b = 0]: readonly number[]): Cells[] => [
+      [b, 'add', '1', 'goes alone'],
+      [a, 'remove', '500', 'too much'],
+      [a, 'add', '5', 'waits'],
+    ];
+    const behaviour = { negative_balance: 'refused' } as const;
+    const { journal, client, users, go, states, balance } = await planned({ users: 2, rows: refusedFirst, behaviour });
+    const other = await plan(journal, client, sheetOf([[users[0] ?? 0, 'add', '4', 'of another batch']]));
+    expect((await go()).error?.exitCode).toBe(5);
+    expect(await states()).toEqual(['applied', 'rejected', 'blocked']);
+    expect((await send(journal, client, other.batch)).error).toBeNull();
+    expect(balance(0)).toBe(104);
+  });
+});
+
 describe('a list that lags and shows transactions that a single user does not', () => {
   test.each([
     ['commit_429', 'needs_human'],

@@ -7,6 +7,9 @@ interface TracedRow {
   /** The current state, and the state after its steps so far. */
   readonly now: IntentState;
   readonly attempts: number;
+  readonly place: { readonly batch: string; readonly row: number };
+  /** A person decided about it since it was last sent. */
+  isDecided: boolean;
   state: IntentState;
   sent: number;
 }
@@ -18,7 +21,9 @@ export async function traceProblems(journal: Journal): Promise<string[]> {
   for (const { batch } of await journal.batches()) {
     for (const step of await journal.steps(batch)) steps.push({ ...step, batch });
     for await (const { row, subject, state: now, attempts } of journal.intents(batch)) {
-      rows.set(`${batch} ${row}`, { subject, now, attempts, state: now === 'invalid' ? now : 'planned', sent: 0 });
+      const state = now === 'invalid' ? now : 'planned';
+      const place = { batch, row };
+      rows.set(`${batch} ${row}`, { subject, now, attempts, place, isDecided: false, state, sent: 0 });
     }
   }
   const problems: string[] = [];
@@ -35,10 +40,14 @@ export async function traceProblems(journal: Journal): Promise<string[]> {
     if (to === 'sending') {
       row.sent += 1;
       if (!claimed.has(batch)) problem('nobody has claimed it');
+      const held = [...rows.values()].find((each) => holdsBack(each, row));
+      if (held !== undefined) problem(`row ${held.place.row}, an earlier one of the same user, was sent and not made`);
     }
+    const isByPerson = note?.startsWith('decided by a person') === true;
+    if (isByPerson || to === 'sending') row.isDecided = isByPerson;
     // A row is sent again by a person's decision, or because nothing was done.
     const isAgain = to === 'planned' && from !== 'sending' && from !== 'blocked';
-    if (isAgain && note?.startsWith('decided by a person') !== true) problem('nobody decided that');
+    if (isAgain && !isByPerson) problem('nobody decided that');
     if (isOpen(to) && !isOpen(from)) {
       const other = [...rows].find(([, each]) => each !== row && each.subject === row.subject && isOpen(each.state));
       if (other !== undefined) problem(`row ${other[0]} of the same user is open`);
@@ -50,4 +59,9 @@ export async function traceProblems(journal: Journal): Promise<string[]> {
     if (sent !== attempts) problems.push(`row ${name} was sent ${attempts} times, and its steps say ${sent}`);
   }
   return problems;
+}
+
+function holdsBack(each: TracedRow, { subject, place }: TracedRow): boolean {
+  const isBefore = each.subject === subject && each.place.batch === place.batch && each.place.row < place.row;
+  return isBefore && !each.isDecided && (each.state === 'rejected' || each.state === 'not_applied');
 }

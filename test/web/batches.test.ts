@@ -262,6 +262,29 @@ describe('a finance clerk', () => {
     expect(await whenEnded(clerk, place)).toContain('✓ done');
     expect(made(sandbox)).toBe(2);
   });
+
+  test('shows which row holds back others, and closes it, so that these are sent', async () => {
+    const world = await office();
+    const { clerk, sandbox } = world;
+    const [a, b] = usersOf(world, 2);
+    const place = await plan(clerk, `${a},add,2,x\n${b},add,3,y\n${b},add,4,z\n`);
+    sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${b}/` } });
+    await send(clerk, place, '9');
+    sandbox.control.advanceClock(11 * minuteMs);
+    await ledTo(await clerk.post(`${place}/resume`));
+    const stopped = await whenEnded(clerk, place);
+    expect(stopped).toContain('Rows that hold others back');
+    expect(stopped).toContain('First decide about 1 row that holds others back');
+    expect(await read(await clerk.get(`${place}/rows/3`))).toContain(
+      '1 later row of this user waits until you decide.',
+    );
+    const said = { outcome: 'not_applied', reason: 'not owed any more' };
+    await ledTo(await clerk.post(`${place}/rows/3/resolve`, said));
+    expect(await read(await clerk.get(place))).not.toContain('Rows that hold others back');
+    await ledTo(await clerk.post(`${place}/resume`));
+    expect(await whenEnded(clerk, place)).toContain('✗ done, not all');
+    expect(made(sandbox)).toBe(2);
+  });
 });
 
 /** The page of the run after it has ended. */

@@ -3,13 +3,13 @@ import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { batchOf } from '../../bulk/claim.ts';
 import { openStates } from '../../bulk/intent.ts';
-import { appliedNetOf, type BatchReport, recordOf, reportOf, summaryOf } from '../../bulk/report.ts';
+import { appliedNetOf, type BatchReport, holdingAdvice, recordOf, reportOf, summaryOf } from '../../bulk/report.ts';
 import { rowsInJournal } from '../../bulk/review.ts';
 import { writeResults } from '../../bulk/results.ts';
 import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import { tableWriter } from '../../data/export.ts';
 import type { Journal } from '../../journal/port.ts';
-import { counted } from '../../model/text.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import { systemClock } from '../../model/time.ts';
@@ -69,7 +69,7 @@ export function defineLooking(bulk: Command, context: CliContext): void {
     .argument('<batch>', batchHelp)
     .requiredOption('--row <n>', 'the number of the row in the file; the header is row 1', toCount)
     .option('--applied', 'it happened')
-    .option('--not-applied', 'it did not happen')
+    .option('--not-applied', 'it did not happen; the later rows of its user may follow')
     .option('--resend', 'send it once more with the next `bulk resume`; only with --not-applied')
     .requiredOption('--reason <text>', 'how you know; it stays on record')
     .action((batch: string, flags: ResolveFlags) => runResolve(context, batch, flags));
@@ -133,8 +133,8 @@ async function listBatches(context: CliContext): Promise<void> {
 
 const maxRows = 25;
 
-/** Returns lines for the rows that contradict their balance and those whose outcome is open, each with what was seen. */
-async function openLines(journal: Journal, { batch, discrepancies }: BatchReport): Promise<string[]> {
+/** Returns lines for the rows that contradict their balance, are open or hold back others, each with what was seen. */
+async function openLines(journal: Journal, { batch, discrepancies, holding }: BatchReport): Promise<string[]> {
   const differing: string[] = [];
   // Searching for them reads every row, so do it only if there are any.
   const applied = discrepancies === 0 ? [] : journal.intents(batch, ['applied']);
@@ -150,11 +150,16 @@ async function openLines(journal: Journal, { batch, discrepancies }: BatchReport
     if (state === 'needs_human') firstForPerson ??= row;
     if (open.length === maxRows) break;
   }
-  if (firstForPerson === undefined) return [...differing, ...open];
+  const held = holding.slice(0, maxRows).map(({ row, user, later, problem }) => {
+    const waits = later === 1 ? '1 later row waits' : `${grouped(later)} later rows wait`;
+    return `not made   row ${row}, user ${user}: ${problem}; ${waits} for it`;
+  });
+  if (holding[0] !== undefined) held.push(holdingAdvice(batch, holding[0]));
+  if (firstForPerson === undefined) return [...differing, ...open, ...held];
   const next =
     'Look at the user on the server, then record what you found: ' +
     `admin-mirror bulk resolve ${batch} --row ${firstForPerson} --applied (or --not-applied) --reason "…"`;
-  return [...differing, ...open, next];
+  return [...differing, ...open, next, ...held];
 }
 
 async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {

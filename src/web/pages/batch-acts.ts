@@ -30,7 +30,7 @@ import { UsageError } from '../../model/errors.ts';
 /** The next step of the batch, as a form if the caller may take it. */
 export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: BatchReport): Promise<Html> {
   const { may, link } = visit;
-  const { state, counts, approval } = report;
+  const { state, counts, approval, holding } = report;
   if (state === 'applying') return sendingTag(visit, ports, report);
   const at = (what: string): string => link(`/batches/${batch.batch}/${what}`);
   const left = counts.planned + counts.blocked;
@@ -67,6 +67,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
         first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
         No row is sent twice.
       </p>
+      ${holding.length === 0 ? null : html`<p class="note">First decide about ${counted(holding.length, 'row')} that ${holding.length === 1 ? 'holds' : 'hold'} others back: they are listed below.</p>`}
       ${postForm(at('resume'), html`${againTag()}<button>Go on</button>`)}`;
   }
   return html``;
@@ -326,7 +327,9 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
   const isClosed = intent.state === 'rejected' || intent.state === 'not_applied';
   if (!visit.may('maker') || (!open && !isClosed) || (await journal.lockOwner(batch)) !== undefined) return html``;
   const resend = html`<button name="outcome" value="resend">It was not done: send it again with “Go on”</button>`;
-  return html`<h2>${open ? 'What you can do' : 'Send it again'}</h2>
+  const held = (await journal.holding(batch)).find(({ row }) => row === intent.row);
+  return html`<h2>${open ? 'What you can do' : held === undefined ? 'Send it again' : 'Send it again, or close it'}</h2>
+    ${held === undefined ? null : html`<p>It was sent and not made. ${counted(held.later, 'later row')} of this user ${held.later === 1 ? 'waits' : 'wait'} until you decide.</p>`}
     ${
       open
         ? html`<ol>
@@ -349,6 +352,7 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
             : null
         }
         ${resend}
+        ${held === undefined ? null : html`<button class="quiet" name="outcome" value="not_applied">Leave it undone: the later rows follow with “Go on”</button>`}
       </p>
     </form>`;
 }

@@ -12,7 +12,7 @@ import {
   rowsInJournal,
   wrongTable,
 } from '../../bulk/review.ts';
-import type { Batch, BatchPeople, Intent } from '../../journal/port.ts';
+import type { Batch, BatchPeople, HoldingRow, Intent } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
@@ -51,7 +51,8 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const body = html`${last === undefined ? null : refusalTag(last, ports)} ${headTag(report, batch, people, visit)}
   ${await nextTag(visit, ports, batch, report)} ${discardTag(visit, report)} ${approvalTag(report)}
   ${wrongTag(visit, report)} ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)}
-  ${await rowsTag(visit, ports, report)} ${filesTag(visit, report)} ${undoTag(visit, report)}`;
+  ${holdingTag(visit, report)} ${await rowsTag(visit, ports, report)} ${filesTag(visit, report)}
+  ${undoTag(visit, report)}`;
   return page(`Batch ${batch.batch}`, body, report.state === 'applying' ? { refresh: 3 } : {});
 }
 
@@ -160,6 +161,26 @@ async function openTag(
       ],
       open,
     )}`;
+}
+
+function holdingTag({ link }: Visit, { batch, holding, state }: BatchReport): Html {
+  if (holding.length === 0 || state === 'applying') return html``;
+  return html`<h2>Rows that hold others back</h2>
+    <p>
+      These rows were sent and not made. Later rows of the same user wait, so that all go out in the order of the sheet.
+      Open each row, and say whether it is sent again or stays as it is. Then press “Go on”.
+    </p>
+    ${tableTag<HoldingRow>(
+      'Rows that hold others back',
+      [
+        ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), `row ${row}`)],
+        ['User', ({ user }) => user],
+        ['Rows that wait', ({ later }) => later, 'number'],
+        ['Why it was not made', ({ problem }) => (problem === null ? null : prose(problem))],
+      ],
+      holding.slice(0, maxListed),
+    )}
+    ${moreTag(holding)}`;
 }
 
 async function firstOf<T>(all: AsyncIterable<T>, count: number): Promise<T[]> {

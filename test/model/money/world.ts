@@ -47,6 +47,7 @@ export const guards = {
   lock_in_step: 'a process that lost its lock takes no further step',
   from_state: 'a step names the state that it comes from',
   one_open_row: 'one row of a user is open at a time',
+  in_order: 'a row waits while an earlier one of its user was sent and not made, and nobody has decided about it',
   in_place: 'a step checks that the journal is still the file that was opened',
   memory: 'the journal has the newest step that the mirror remembers',
   memory_before_send: 'the mirror’s memory is checked once more just before the request is sent',
@@ -221,6 +222,7 @@ const idle: Process = {
   old: false,
   ghost: false,
 };
+const isNotMade = ({ s }: Row): boolean => s === 'rejected' || s === 'not_applied';
 const absent: Row = {
   s: 'absent',
   claimed: 0,
@@ -305,6 +307,14 @@ export function modelOf(
     evidence: now.evidence,
     seenBefore: now.before === '' ? null : observation(row, now.before),
   });
+
+  /** An earlier row of the same user in the batch was sent and not made, and nobody has decided about it. */
+  const isHeldBack = ({ rows: all }: Pick<Journal, 'rows'>, row: number): boolean =>
+    places.some((each) => {
+      const earlier = all[each] ?? absent;
+      const isBefore = each < row && batch(each) === batch(row) && user(each) === user(row);
+      return isBefore && isNotMade(earlier) && earlier.evidence !== 'person';
+    });
 
   /** What `src/journal/claim-view.ts` reads of the journal. `view.test.ts` compares the two. */
   function viewOf({ rows: all, batches }: Journal, mine: number): ClaimView {
@@ -531,6 +541,14 @@ export function modelOf(
           // It finds the row open, and its own verdict waiting.
           if (now.kept !== null && user(each) === user(now.kept.row) && on('verdict_first')) {
             yield next(state, `${who} records the verdict that waited`, (to) => void step(to, () => {}));
+            continue;
+          }
+          if (on('in_order') && isHeldBack(state.journal, each)) {
+            yield next(state, `${who} puts ${named(each)} off: an earlier row of the user was not made`, (to) => {
+              checkStep('planned', 'blocked');
+              const isDone = step(to, ({ rows: all }) => void Object.assign(all[each] ?? {}, { s: 'blocked' }));
+              if (isDone) goOn(to, { tried: now.tried | (1 << each) });
+            });
             continue;
           }
           for (const [seen, words, stale] of looks(state, each)) {
@@ -927,7 +945,7 @@ export function modelOf(
   function* decisions(state: State, row: number): Moves {
     const now = state.journal.rows[row] ?? absent;
     const isMade = state.made.some((made) => made.includes(String(row)));
-    const isDone = now.s === 'rejected' || now.s === 'not_applied';
+    const isDone = isNotMade(now);
     if (
       now.s === 'absent' ||
       (!isOpen(now.s) && !isDone) ||
@@ -947,13 +965,17 @@ export function modelOf(
         free(to.journal, batch(row));
       });
     if (!isDone) yield isMade ? decide('applied', 'was made', {}) : decide('not_applied', 'was not made', {});
+    const waiting = places.filter((each) => ['planned', 'blocked'].includes(state.journal.rows[each]?.s ?? ''));
+    // Anywhere else it would change nothing.
+    if (isDone && waiting.some((each) => isHeldBack(state.journal, each) && user(each) === user(row) && each > row))
+      yield decide(now.s, 'stays as it is', {});
     // The decision may be wrong if the server shows what was made.
     if (state.left.resends === 0 || (isMade && shows !== 'all')) return;
     const [words, again] = decide('planned', 'was not made, and shall be sent again', { twice: false });
     yield [words, { ...again, left: { ...again.left, resends: again.left.resends - 1 } }];
   }
 
-  /** Rows that were left sending become unknown, and blocked ones are planned again if their user is free. */
+  /** Rows that were left sending become unknown, and blocked ones are planned again if nothing holds them back. */
   function free({ rows: all }: Journal, mine: number): void {
     for (const [each, row] of all.entries()) {
       if (batch(each) === mine && row.s === 'sending')
@@ -962,7 +984,13 @@ export function modelOf(
     const isBusy = (each: number) =>
       all.some((row, other) => user(other) === user(each) && row.s !== 'absent' && isOpen(row.s));
     for (const [each, row] of all.entries())
-      if (batch(each) === mine && row.s === 'blocked' && !isBusy(each)) row.s = 'planned';
+      if (
+        batch(each) === mine &&
+        row.s === 'blocked' &&
+        !isBusy(each) &&
+        !(on('in_order') && isHeldBack({ rows: all }, each))
+      )
+        row.s = 'planned';
   }
 
   function takeUp(to: State, p: number, process: Process): void {
@@ -1028,6 +1056,8 @@ export function modelOf(
       journal.rows[kept.row]?.s === 'acknowledged' &&
       journal.rows.some(({ s }, row) => s === 'sending' && user(row) === user(kept.row));
     if (processes.some(isSentEarly)) return 'verdict_before_the_next_row';
+    if (journal.rows.some(({ s }, row) => s === 'sending' && isHeldBack(journal, row)))
+      return 'in_the_order_of_the_sheet';
     const times = payments.map(() => 0);
     for (const by of made.flat()) {
       const which = by === 'o' || by.includes("'") ? -1 : payments.indexOf(payment(Number.parseInt(by)));

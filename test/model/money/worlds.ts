@@ -154,6 +154,11 @@ export const guardCases: readonly Case<Guard, World>[] = [
     world: { name: 'no transactions are shown', rows: [a1, back], processes: 1, faults: 1, shows: 'hidden' },
   },
   {
+    without: ['in_order'],
+    breaks: 'in_the_order_of_the_sheet',
+    world: { name: 'two rows of one user', rows: [a1, back], processes: 1, faults: 1 },
+  },
+  {
     without: ['verdict_first', 'one_open_row'],
     breaks: 'verdict_before_the_next_row',
     world: { name: 'two rows of one user', rows: [a1, back], processes: 1, verdictsWait: true },

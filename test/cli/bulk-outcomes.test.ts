@@ -42,6 +42,23 @@ describe('a row that counts as not applied', () => {
     expect(stderr).toMatch(new RegExp(`row 2 of batch ${batch} counted as not applied, but was made late`));
     expect((await bulk(['status', batch, '--json'])).report().counts.applied).toBe(1);
   });
+
+  test('holds back the later row of its user, and run and status say what to do', async () => {
+    const { sandbox, bulk, file } = await bulkWorld();
+    const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 10)];
+    const name = file(`${csv}${a},add,1,x\n${b},add,2,y\n${b},add,3,z\n`);
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT', path: `/users/${b}/` } });
+    const done = await bulk(['run', 'balance', name, '--yes', '--settle-after', '0s', '--json']);
+    const { batch } = done.report();
+    const again = `bulk resolve ${batch} --row 3 --not-applied --resend`;
+    expect([done.code, done.report().counts.blocked]).toEqual([5, 1]);
+    expect(done.stderr).toContain(again);
+    const { stdout } = await bulk(['status', batch]);
+    expect(stdout).toMatch(new RegExp(`not made   row 3, user ${b}: .*; 1 later row waits for it`));
+    expect(stdout).toContain(again);
+    expect((await bulk(['resolve', batch, '--row', '3', '--not-applied', '--reason', 'not owed'])).code).toBe(0);
+    expect((await bulk(['resume', batch, '--json'])).report().counts).toMatchObject({ applied: 2, rejected: 1 });
+  });
 });
 
 // proves: same-person

@@ -39,6 +39,7 @@ describe('bulk plan', () => {
       counts: { planned: 1, applied: 0, rejected: 0, unknown: 0, blocked: 0, skipped: 0, invalid: 1 },
       net: '2.50',
       types: [{ type: 'add', rows: 1, amount: '2.50' }],
+      holding: [],
       gross: '2.50',
       users: 1,
       applied_net: '0.00',

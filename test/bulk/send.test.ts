@@ -379,7 +379,9 @@ describe('a row that was sent and not made', () => {
     const { journal, batch, error, go, states, decide, balance } = await notMade();
     expect(error).toMatchObject({
       exitCode: 5,
-      advice: expect.stringMatching(/Row 3 holds back 1 later row of its user.*--row 3 --not-applied --resend/s) as string,
+      advice: expect.stringMatching(
+        /Row 3 holds back 1 later row of its user.*--row 3 --not-applied --resend/s,
+      ) as string,
     });
     expect((await journal.intent(batch, 4))?.problem).toMatch(
       /row 3, an earlier row of the same user, was sent and not made: send it again or close it/,

@@ -58,8 +58,8 @@ interface Question {
  */
 export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
   const { typed } = question;
-  if (yes) return noteProfile(context, question.doing);
-  const doing = `${question.doing}${profileWords(context)}`;
+  if (yes) return noteServer(context, question.doing);
+  const doing = `${question.doing}${serverWords(context)}`;
   if (!canAsk(context)) {
     throw new UsageError(`cannot ask whether to ${doing}: there is no terminal`, {
       advice: 'Run it on a terminal, or add --yes.',
@@ -75,15 +75,16 @@ export async function promptForConsent(context: CliContext, question: Question, 
   if (!isConfirmed) throw new UsageError('it was not confirmed; nothing was done');
 }
 
-/** Returns ` (profile staging)`, or '' without profiles. */
-function profileWords(context: CliContext): string {
-  const { profile } = context.settings();
-  return profile === undefined ? '' : ` (profile ${profile})`;
+/** Returns ` (production, profile eu)`, or '' with neither. */
+function serverWords(context: CliContext): string {
+  const { environment, profile } = context.settings();
+  const words = [environment?.name, profile && `profile ${profile}`].filter((each) => each !== undefined);
+  return words.length === 0 ? '' : ` (${words.join(', ')})`;
 }
 
 /** Notes which of several servers something is sent to without asking. */
-export function noteProfile(context: CliContext, doing: string): void {
-  const words = profileWords(context);
+export function noteServer(context: CliContext, doing: string): void {
+  const words = serverWords(context);
   if (words !== '') printNote(context, `${doing}${words}`);
 }
 

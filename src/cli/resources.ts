@@ -10,7 +10,7 @@ import { type Resource, resourceNames, resourceOf, type UserRelation } from '../
 import { passwordsIn } from '../model/secret.ts';
 import { harmless } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
-import { promptForConsent, noteProfile } from './prompts.ts';
+import { promptForConsent, noteServer } from './prompts.ts';
 import type { CliContext } from './context.ts';
 import {
   addListFlags,
@@ -118,7 +118,7 @@ async function runOperation(
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
       await promptForConsent(context, { doing, ...typed }, flags['yes'] === true);
     } else if (record !== undefined) {
-      noteProfile(context, doing);
+      noteServer(context, doing);
     }
     if (record !== undefined) context.sends();
     const sent = () => send(client, operation, call);

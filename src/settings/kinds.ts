@@ -169,6 +169,20 @@ export const name: Kind<string> = {
   type: z.string().check(z.regex(profileName)),
 };
 
+/** What the server is, and the colour in which people see that. */
+export interface Environment {
+  readonly name: string;
+  readonly color: string | undefined;
+}
+
+export const environment: Kind<Environment> = {
+  expected: 'a name, and red, orange, green, blue or purple if it shall have a colour, such as production red',
+  type: becoming(plainText, (given) => {
+    const [, named, color] = /^([\p{L}\d_-]{1,24})(?: (red|orange|green|blue|purple))?$/u.exec(given.trim()) ?? [];
+    return named === undefined ? undefined : { name: named, color };
+  }),
+};
+
 export const words: Kind<string> = {
   expected: 'text of up to 200 characters',
   type: plainText.check(z.maxLength(200)),

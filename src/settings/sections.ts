@@ -74,6 +74,7 @@ export function settingsOf(
   return Object.freeze({
     /** Undefined for the server outside of the profiles. */
     profile,
+    environment: values.environment,
     /** Other profiles with the same server and a journal of their own, in words. */
     rivals: more.rivals,
     /** Use `serverOf` for the address and the key: it checks both, and reads the key file. */

@@ -47,6 +47,12 @@ export const settingTable = [
   setting('profile', kinds.name, 'the server to work with, if the config file has profiles', null, {
     flag: '--profile <name>',
   }),
+  setting(
+    'environment',
+    kinds.environment,
+    'what this server is, on every page of the console and in each question before something is sent: production red',
+    null,
+  ),
   setting('api.base_url', address, "the server's address, without /api/v1; required", null, {
     flag: '--base-url <url>',
     env: 'ADMIN_MIRROR_BASE_URL',

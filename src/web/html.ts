@@ -5,6 +5,7 @@ import { escapedHtml, type Html, type Part } from '../model/markup.ts';
 import { bytesText, harmless } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
 import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Environment } from '../settings/kinds.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
 import { consoleWords } from './words.ts';
@@ -282,11 +283,23 @@ export interface Frame {
   readonly assets: ReturnType<typeof loadAssets>;
   /** The profile and the address of the server. */
   readonly server: string;
+  readonly environment: Environment | undefined;
   readonly isReadOnly: boolean;
 }
 
 /** The whole document. */
-export function documentOf({ title, body, refresh, onward, visit, routes, assets, server, isReadOnly }: Frame): string {
+export function documentOf({
+  title,
+  body,
+  refresh,
+  onward,
+  visit,
+  routes,
+  assets,
+  server,
+  environment,
+  isReadOnly,
+}: Frame): string {
   const { caller, link } = visit;
   const roles = caller?.account.roles ?? null;
   const entries = menu.filter(([path]) =>
@@ -308,6 +321,7 @@ export function documentOf({ title, body, refresh, onward, visit, routes, assets
       <a class="skip" href="#main">Skip to the content</a>
       <header>
         <a class="brand" href="${link('/')}">admin-mirror</a>
+        ${environment === undefined ? null : html`<strong class="environment ${environment.color ?? ''}">${environment.name}</strong>`}
         ${caller === null ? null : html`<nav aria-label="Main">${entries.map((entry) => navTag(entry, visit))}</nav>`}
         ${caller === null ? null : whoTag(visit)}
       </header>

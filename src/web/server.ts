@@ -146,7 +146,15 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
 
   function documentFor(visit: Visit, page: Pick<Frame, 'title' | 'body' | 'refresh' | 'onward'>): string {
     const { serverName } = ports;
-    return documentOf({ ...page, visit, routes, assets, server: serverName, isReadOnly: address.isReadOnly });
+    return documentOf({
+      ...page,
+      visit,
+      routes,
+      assets,
+      server: serverName,
+      environment: ports.settings.environment,
+      isReadOnly: address.isReadOnly,
+    });
   }
 
   function send(reply: FastifyReply, visit: Visit, result: Reply): FastifyReply {

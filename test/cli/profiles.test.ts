@@ -112,6 +112,15 @@ describe('with two servers in one config file', () => {
     expect(question).toContain(doing);
   });
 
+  test('the question before something is sent names the environment', async () => {
+    const argv = ['users', 'delete', '2', '--profile', 'production'];
+    const asking = { folder, environment: { ...environment, ADMIN_MIRROR_ENVIRONMENT: 'live red' }, terminal: 400 };
+    const { stderr } = await invoke(argv, { ...asking, answers: [['(live, profile production)', `\u{3}`]] });
+    expect(stderr).toContain('(live, profile production)');
+    const wrong = { folder, environment: { ...environment, ADMIN_MIRROR_ENVIRONMENT: 'live pink' } };
+    expect((await invoke(argv, wrong)).stderr).toMatch(/live pink.*ADMIN_MIRROR_ENVIRONMENT.*red, orange/);
+  });
+
   test('a key without a profile is not used for one', async () => {
     const before = production.control.requests().total;
     const { code, stderr } = await invoke(['sync', '--profile', 'production'], {

@@ -54,6 +54,14 @@ describe('the home page', () => {
   });
 });
 
+test('the environment stands in the header of every page, with its colour', async () => {
+  const { browser } = await startConsole({ config: 'environment: production red\n' });
+  const { get } = await browser('anna', [...roles]);
+  for (const path of ['/', '/batches', '/nowhere']) {
+    expect(await (await get(path)).text()).toContain('<strong class="environment red">production</strong>');
+  }
+});
+
 test('the home page is small with everything it loads, and so is its script', async () => {
   const { browser } = await startConsole({ sandbox: { users: 300 } });
   const { get } = await browser('anna', [...roles]);

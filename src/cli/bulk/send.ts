@@ -9,7 +9,7 @@ import { checkSendable } from '../../bulk/send-batch.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printNote, printResult } from '../output.ts';
-import { canAsk, noteProfile, promptForConsent } from '../prompts.ts';
+import { canAsk, noteServer, promptForConsent } from '../prompts.ts';
 import { invalidRows, type Job, sendWatched } from './job.ts';
 import { actionArgument, isValid, notePlan, planRows, readFile } from './plan.ts';
 import { rehearse } from './rehearse.ts';
@@ -147,7 +147,7 @@ async function approve({ context, ports, batch, action, flags }: Job): Promise<s
 function sendAndReport(job: Job, consent: Consent | null): Promise<void> {
   const { context, ports, batch } = job;
   const doing = consent === null ? 'looking for every row of' : 'sending';
-  noteProfile(context, `${doing} batch ${batch.batch} at ${ports.client.address}`);
+  noteServer(context, `${doing} batch ${batch.batch} at ${ports.client.address}`);
   return sendWatched(job, consent, async (report, error) => {
     printResult(context, report, reportLines(context, report));
     if (report.state === 'stopped' && error?.advice?.includes('bulk resume') !== true) {

@@ -41,11 +41,12 @@ const maxLines = 25;
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
   const { batch, action, file, rows, state } = report;
-  const { profile } = context.settings();
+  const { environment, profile } = context.settings();
   const count = `rows      ${grouped(rows)}: ${countWords(report)}`;
   const totals = totalLines(context, report);
   return [
     `batch     ${paint(context, 'bold', batch)}`,
+    ...(environment === undefined ? [] : [`server    ${environment.name}`]),
     ...(profile === undefined ? [] : [`profile   ${profile}`]),
     `action    ${action}${file === null ? '' : `, from ${file}`}`,
     `state     ${state}${!report.discarded ? '' : isDiscarded(report) ? ', discarded' : ', the rest was discarded'}`,

@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Clock, unlessAborted } from '../model/time.ts';
-import { boundedWaitOf, type Outcome, Pace } from './rate.ts';
+import { type Outcome, Pace } from './rate.ts';
 
 /** Waits; rejects with the signal's reason if it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
@@ -18,21 +18,11 @@ export const realSleep: Sleep = async (ms, signal) => {
   }
 };
 
-/** One limit for several machines. */
-export interface SharedBudget {
-  /** Reserves a place for the next request. Resolves with how long to wait for it, ms. */
-  next(): Promise<number>;
-  /** Called when the server refused a request: no machine may send one for so many ms. */
-  refused(waitMs: number): void;
-}
-
 export interface GateOptions {
   /** The most requests under way at once. */
   readonly concurrency: number;
   /** A limit of our own besides the server's. */
   readonly requestsPerSecond?: number | undefined;
-  /** The limit that all machines with this key share. */
-  readonly budget?: SharedBudget | undefined;
   /** If the gate is closed for longer than this, `enter` rejects instead of waiting, ms. */
   readonly maxWaitMs: number;
   readonly clock: Clock;
@@ -77,12 +67,6 @@ export class Gate {
 
   /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
   async enter(signal?: AbortSignal): Promise<Pass> {
-    const { budget, sleep, maxWaitMs } = this.#options;
-    if (budget !== undefined) {
-      const ms = await unlessAborted(budget.next(), signal);
-      if (ms > maxWaitMs) throw new ClosedForLong(ms);
-      if (ms > 0) await sleep(Math.ceil(ms), signal);
-    }
     signal?.throwIfAborted();
     const waiter = Promise.withResolvers<Pass>();
     this.#queue.push(waiter);
@@ -143,12 +127,9 @@ export class Gate {
         if (left) return;
         left = true;
         this.#underWay -= 1;
-        const { clock, elapsed, budget } = this.#options;
+        const { clock, elapsed } = this.#options;
         const time = clock.now();
         this.#pace.ended(outcome, { now: elapsed(), time, sentAt, underWay: this.#underWay });
-        const isRefused = outcome.kind === 'response' && outcome.status === 429;
-        const waitMs = isRefused ? boundedWaitOf(outcome.headers, time) : undefined;
-        if (waitMs !== undefined) budget?.refused(waitMs);
         this.#admit();
       },
     };

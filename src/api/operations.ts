@@ -45,7 +45,7 @@ import { TransportError } from './transport.ts';
 export interface ClientOptions
   extends
     Omit<HttpOptions, 'maxBodyBytes' | 'connections'>,
-    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock'> {
+    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'clock'> {
   /** A monotonic clock, ms; `clock` by default. */
   readonly elapsed?: () => number;
   /** The most tries of a read. */

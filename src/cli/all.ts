@@ -3,9 +3,8 @@ import type { Command } from 'commander';
 import pLimit from 'p-limit';
 import { counted, onOneLine } from '../model/text.ts';
 import { messageOf, OperatorError, worstOf } from '../model/errors.ts';
-import { limitMark } from '../settings/server.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
-import type { ServerReading, Settings, SettingsReading } from '../settings/settings.ts';
+import type { ServerReading, SettingsReading } from '../settings/settings.ts';
 import type { CommandCall } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { type JobEnd, jobRunner, outcomeOf } from '../worker/run-job.ts';
@@ -18,7 +17,7 @@ export interface AllFlags {
 }
 
 /** How many servers at the same time: each takes a process. */
-const atOnce = 4;
+export const atOnce = 4;
 
 export function addAllFlags(command: Command): Command {
   return command.option('--all', 'run it for every server of the config file');
@@ -31,7 +30,6 @@ interface ServerEnd extends JobEnd {
 
 /**
  * Runs this command for every server of the config file, and prints a line for each when it ends. The exit code is the worst one.
- * Servers with the same address and key run one after the other.
  * @param words summarises the report of one server
  */
 export async function runForAll(
@@ -44,7 +42,7 @@ export async function runForAll(
   const { folder, environment, signal } = context;
   const log = logOfAll(context);
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
-  const inTurn = turnsOf();
+  const inTurn = pLimit(atOnce);
   const actor = context.actor();
   const width = Math.max(...all.map(({ profile }) => serverLabel(profile).length));
 
@@ -59,7 +57,7 @@ export async function runForAll(
     return { profile, ...end };
   }
 
-  const ends = await Promise.all(all.map((each) => inTurn(each.reading.rest, () => runOne(each))));
+  const ends = await Promise.all(all.map((each) => inTurn(() => runOne(each))));
   const codes = ends.map(({ exitCode }) => exitCode);
   const status = statusOf(codes, signal.aborted);
   if (context.json()) printJson(context, { status, profiles: ends.map(documentOf) });
@@ -67,19 +65,6 @@ export async function runForAll(
   const interruption = interruptionOf(signal);
   if (interruption !== undefined) throw interruption;
   context.exit(worstOf(codes));
-}
-
-/** Limits how many pieces of work run at once: four in total, and one for each address and key. */
-export function turnsOf() {
-  const all = pLimit(atOnce);
-  const ofKeys = new Map<string, ReturnType<typeof pLimit>>();
-  return <T>(settings: Settings | undefined, begin: () => Promise<T>): Promise<T> => {
-    const mark = settings === undefined ? undefined : limitMark(settings);
-    if (mark === undefined) return all(begin);
-    const ofKey = ofKeys.get(mark) ?? pLimit(1);
-    ofKeys.set(mark, ofKey);
-    return ofKey(() => all(begin));
-  };
 }
 
 function ended(exitCode: number | null, problem: string): JobEnd {

@@ -1,6 +1,6 @@
 /** `schedule` without flags: runs the worker. Each job is a child process of its own. */
+import pLimit from 'p-limit';
 import { messageOf, OperatorError, UsageError } from '../model/errors.ts';
-import type { JobKind } from '../model/job.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { minuteMs, parseInstant, secondMs, sleepFor, systemClock, timestampOf } from '../model/time.ts';
@@ -12,7 +12,7 @@ import { openHealth, openWorker } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { InTurn, RunCommand, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
 import { jobRunner } from '../worker/run-job.ts';
-import { turnsOf } from './all.ts';
+import { atOnce } from './all.ts';
 import { type CliContext, waitForStop } from './context.ts';
 import { openLog } from './logger.ts';
 import { bugText, pasteable, serverLabel } from './output.ts';
@@ -146,14 +146,14 @@ export async function workForAll(context: CliContext): Promise<void> {
   const { signal } = context;
   const { rest } = context.reading();
   const log = openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
-  const inTurn = turnsOf();
+  const limit = pLimit(atOnce);
+  const inTurn: InTurn = (_, begin) => limit(begin);
   const watched: Watched = { watches: new Map(), troubles: new Map() };
 
   function workFor({ profile, reading }: ServerReading): Promise<void> {
     const ofServer = logWith(log, () => (profile === null ? {} : { profile }));
     const onTrouble = (why: string) => void watched.troubles.set(serverLabel(profile), why);
-    const turns: InTurn = ({ run }, begin) => inTurn(sending.includes(run) ? reading.settings : undefined, begin);
-    const place = { reading, servers: all, log: ofServer, signal, watched, inTurn: turns };
+    const place = { reading, servers: all, log: ofServer, signal, watched, inTurn };
     return untilStopped(signal, ofServer, onTrouble, () => workInTurn(context, place));
   }
 
@@ -184,9 +184,6 @@ async function untilStopped(
     await sleepFor(retryMs, signal);
   }
 }
-
-/** Commands that send requests to the server. With the same key, only one runs at a time. */
-const sending: readonly JobKind[] = ['sync', 'verify'];
 
 export function noJobs(): UsageError {
   return new UsageError('there are no jobs to run', {

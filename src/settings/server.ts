@@ -5,23 +5,12 @@ import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import type { Settings } from './settings.ts';
 import { type SettingKey, settingOf } from './table.ts';
-import { createHash, X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import type { SharedStore } from '../model/address.ts';
 
 /** Returns the address and the key. Throws a UsageError that names every place where a missing one can be set. */
 export function serverOf(settings: Settings) {
   return { baseUrl: baseUrlOf(settings), ...keyOf(settings) };
-}
-
-/** Returns a mark of the address and the key: settings with the same mark share one limit of requests. Undefined if nothing can be sent. */
-export function limitMark(settings: Settings): string | undefined {
-  try {
-    const { baseUrl, key } = serverOf(settings);
-    return createHash('sha256').update(`${baseUrl} ${key.reveal()}`).digest('hex');
-  } catch {
-    // The problem is reported when something is sent.
-    return undefined;
-  }
 }
 
 export function baseUrlOf({ api, profile }: Settings): string {

@@ -27,12 +27,6 @@ const commonTables: readonly string[] = [
   transaction bigint NOT NULL,
   at timestamptz NOT NULL
 )`,
-  // For each key at each server: when the next request of any machine may be sent, and until when the server refuses requests.
-  `CREATE TABLE IF NOT EXISTS store_budgets (
-  name text COLLATE "C" PRIMARY KEY,
-  next_at timestamptz NOT NULL,
-  closed_until timestamptz NOT NULL
-)`,
 ];
 /** How long rows of `store_commits` are kept. A connection that is in use has a newer row. */
 const keptCommitsMs = 7 * dayMs;

@@ -35,7 +35,7 @@ const safeShare = 0.96;
 const longestClosedMs = hourMs;
 
 /** Returns how long a refusal says to wait, an hour at most. */
-export function boundedWaitOf(headers: HttpHeaders, time: number): number | undefined {
+function boundedWaitOf(headers: HttpHeaders, time: number): number | undefined {
   const waitMs = requestedWaitOf(headers, time);
   return waitMs === undefined ? undefined : Math.min(waitMs, longestClosedMs);
 }

@@ -11,7 +11,7 @@ import { loadReports, type Report } from '../src/data/reports/reports.ts';
 import { relationTable } from '../src/model/resources.ts';
 import { systemClock } from '../src/model/time.ts';
 import { openMirrorStore } from '../src/mirror/store/mirror-store.ts';
-import type { BoundValues } from '../src/store/reading-types.ts';
+import type { BoundValues } from '../src/data/reading-types.ts';
 import { measure, measureCli, median, root } from './process.ts';
 import { startBenchSandbox } from './sandbox.ts';
 import type { Row } from './table.ts';

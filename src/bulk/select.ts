@@ -7,8 +7,6 @@ import { stringify } from 'csv-stringify/sync';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { guardedText } from '../model/spreadsheet.ts';
-import type { Cell, Row } from '../store/reading-types.ts';
-import type { ReadingStore } from '../store/reading.ts';
 import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
 import { TypeSums } from './report.ts';
@@ -16,14 +14,27 @@ import type { ReadOptions } from './row-reader.ts';
 import { emptyCell, shown, textCell } from './sheet/rows.ts';
 import type { SheetCell, SheetProblem } from './sheet/sheet.ts';
 
+type Cell = string | bigint | number | Uint8Array | null;
+
+/** The result of the query. */
+interface QueryRows {
+  readonly columns: readonly { readonly name: string }[];
+  readonly batches: (rows: () => number) => Iterable<readonly (readonly Cell[])[]>;
+}
+
 interface SelectOptions extends ReadOptions {
   readonly format: WrittenFormat;
   readonly signal: AbortSignal;
 }
 
-/** Throws a UsageError if the SQL fails or would do more than read, finds no rows, or finds rows that cannot be sent. */
-export async function selectSheet(store: ReadingStore, sql: string, action: Action, options: SelectOptions) {
-  const { columns, rows } = result(store, sql, options.signal);
+/** Throws a UsageError if the query finds no rows, or rows that cannot be sent. */
+export async function selectSheet(found: QueryRows, action: Action, options: SelectOptions) {
+  const columns = found.columns.map(({ name }) => name);
+  const rows: (readonly Cell[])[] = [];
+  for (const batch of found.batches(() => 1_000)) {
+    options.signal.throwIfAborted();
+    rows.push(...batch);
+  }
   if (rows.length === 0) throw new UsageError('the query found no rows; nothing was written');
   const sheet = {
     file: 'the query',
@@ -57,21 +68,6 @@ export async function selectSheet(store: ReadingStore, sql: string, action: Acti
   };
 }
 
-function result(store: ReadingStore, sql: string, signal: AbortSignal) {
-  const snapshot = store.snapshot();
-  try {
-    const { columns, batches } = snapshot.query(sql);
-    const rows: Row[] = [];
-    for (const batch of batches(() => 1_000)) {
-      signal.throwIfAborted();
-      rows.push(...batch);
-    }
-    return { columns: columns.map(({ name }) => name), rows };
-  } finally {
-    snapshot.release();
-  }
-}
-
 /** A cell of a sheet with all digits of the number, so that rounding errors of a calculation show, and are refused. */
 function cellOf(cell: Cell): SheetCell {
   if (cell === null) return emptyCell;
@@ -80,7 +76,7 @@ function cellOf(cell: Cell): SheetCell {
   return textCell(cell);
 }
 
-function formulas(columns: readonly string[], rows: readonly Row[]): SheetProblem[] {
+function formulas(columns: readonly string[], rows: readonly (readonly Cell[])[]): SheetProblem[] {
   return rows.flatMap((cells, at) =>
     cells.flatMap((cell, column) => {
       if (typeof cell !== 'string' || guardedText(cell) === cell || /^-?\d+(?:\.\d+)?$/.test(cell)) return [];

@@ -16,7 +16,7 @@ import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import { requireSpace, writeDurableFile } from '../store/files/durable-file.ts';
 import { manifestBeside, manifestHead, measured, writeManifest } from '../store/files/manifest.ts';
 import { freshnessFacts, journalHead } from './manifest-facts.ts';
-import type { StatementPart } from '../store/reading-types.ts';
+import type { StatementPart } from '../data/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { toCount, toMoment } from './flag-values.ts';
 import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { IncompleteError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { TableCounts } from '../store/mentions.ts';
+import type { TableCounts } from '../model/identity.ts';
 import { promptForConsent } from './prompts.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, printNote, printResult } from './output.ts';

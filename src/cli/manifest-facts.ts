@@ -4,7 +4,7 @@ import { openReading } from '../data/open.ts';
 import { OperatorError } from '../model/errors.ts';
 import { systemClock, type Timestamp } from '../model/time.ts';
 import { openJournalForReading } from '../journal/open.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Snapshot } from '../data/reading.ts';
 import type { CliContext } from './context.ts';
 
 /** Returns null for `fresh_as_of` if a resource was never read whole. @param table the only table that is written */

@@ -7,7 +7,7 @@ import type { CliContext } from './context.ts';
 import { printLine, printLines, printNote } from './output.ts';
 import { writeToStream } from '../data/job-process.ts';
 import { cut, padEnd, type TableLayout, tableLayout, width } from '../data/text-table.ts';
-import type { Cell } from '../store/reading-types.ts';
+import type { Cell } from '../data/reading-types.ts';
 import { IncompleteError } from '../model/errors.ts';
 import { isRecord } from '../model/records.ts';
 import type { Resource } from '../model/resources.ts';

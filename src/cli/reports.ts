@@ -5,7 +5,7 @@ import { type Report, reportNamed, type ReportParameter, type Reports } from '..
 import { assumptionsWith, boundValues, type ReportRequest } from '../data/reports/run.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { StatementPart } from '../store/reading-types.ts';
+import type { StatementPart } from '../data/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, pasteable, printNote, printResult, printWarning } from './output.ts';
 import { writePicture } from './files.ts';

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { OperatorError } from '../model/errors.ts';
-import type { Relation } from '../store/reading-types.ts';
+import type { Relation } from '../data/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printResult, printWarning } from './output.ts';
 import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';

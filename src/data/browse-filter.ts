@@ -1,6 +1,6 @@
 /** The conditions of a filter form, as SQL. */
 import { UsageError } from '../model/errors.ts';
-import type { Cell, Relation } from '../store/reading-types.ts';
+import type { Cell, Relation } from './reading-types.ts';
 import { quoteName, quoteText } from '../store/schema.ts';
 import { declaredTypes, sqlTypeIn } from './column-type.ts';
 

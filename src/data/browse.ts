@@ -5,8 +5,8 @@
 import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';
 import { relationTables } from '../model/resources.ts';
-import type { Cell, Relation, ResultColumn, Row } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Cell, Relation, ResultColumn, Row } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { quoteName } from '../store/schema.ts';
 import {
   conditionsOf,

@@ -4,8 +4,8 @@ import { jsonCell, mayHoldJson, header, rowLines, listChunks, type TextListForm 
 import { namedColumns } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Cell, ChangeSpan, RecordChange, Row } from '../store/reading-types.ts';
-import type { ReadingStore, Snapshot, SharedReading } from '../store/reading.ts';
+import type { Cell, ChangeSpan, RecordChange, Row } from './reading-types.ts';
+import type { ReadingStore, Snapshot, SharedReading } from './reading.ts';
 import { grouped } from '../model/text.ts';
 import { Buffer } from 'node:buffer';
 import { setTimeout as wait } from 'node:timers/promises';

@@ -1,7 +1,7 @@
 /** The types of columns in files. They follow from declarations, never from values, so that the files of two nights fit together. */
 import { UsageError } from '../model/errors.ts';
 import { isResourceName, resourceOf } from '../model/resources.ts';
-import type { Relation, ResultColumn } from '../store/reading-types.ts';
+import type { Relation, ResultColumn } from './reading-types.ts';
 import { dictionary } from './dictionary.ts';
 import type { ColumnType as ReportType } from './reports/reports.ts';
 

@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { stringify } from 'csv-stringify/sync';
 import { guardedText } from '../model/spreadsheet.ts';
-import type { Cell, Row } from '../store/reading-types.ts';
+import type { Cell, Row } from './reading-types.ts';
 
 export interface CsvStyle {
   readonly delimiter: ',' | '\t';

@@ -10,7 +10,7 @@ import {
   resourceOf,
   sqlTypeOf,
 } from '../model/resources.ts';
-import type { Relation } from '../store/reading-types.ts';
+import type { Relation } from './reading-types.ts';
 
 /** @param definition `name TYPE`, with a question mark if the column may be null */
 function column(definition: string, meaning: string): ColumnEntry {

@@ -5,8 +5,8 @@ import { type Clock, earliest, type Timestamp, timestampOf } from '../model/time
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { manifestHead, measured } from '../store/files/manifest.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
-import type { Relation } from '../store/reading-types.ts';
-import type { ReadingStore, Snapshot } from '../store/reading.ts';
+import type { Relation } from './reading-types.ts';
+import type { ReadingStore, Snapshot } from './reading.ts';
 import { type ExportRun, fileChunks, type FileForm } from './export.ts';
 import { gzipEnding } from './formats.ts';
 import { analystViews } from './dictionary.ts';

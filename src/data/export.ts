@@ -7,9 +7,9 @@ import { distinctColumns } from './column-type.ts';
 import type { ExportFormat, TextFormat } from './formats.ts';
 import { header, isJson, jsonArray, rowLines, type TextStyle } from './text-lines.ts';
 import { type LineBatch, type RowSource, rowsSource, sourceOf, type SourceRequest } from './source.ts';
-import type { ReadingStore } from '../store/reading.ts';
+import type { ReadingStore } from './reading.ts';
 import { guardedText, type Table, type TableCell, type TableFormat, type TableWriter } from '../model/spreadsheet.ts';
-import type { Cell, Row } from '../store/reading-types.ts';
+import type { Cell, Row } from './reading-types.ts';
 
 export interface FileRun {
   readonly signal: AbortSignal;

@@ -1,6 +1,6 @@
 /** Compares the data dictionary with a mirror file: what the file has, what it lacks, what it has besides. */
 import { suggestion, UsageError } from '../model/errors.ts';
-import type { Relation } from '../store/reading-types.ts';
+import type { Relation } from './reading-types.ts';
 import {
   type ColumnEntry,
   dictionary,

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
-import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from '../store/reading.ts';
+import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from './reading.ts';
 import { JobProcess } from './job-process.ts';
 import { Readers } from './readers.ts';
 import { loadReports, type Reports } from './reports/reports.ts';

@@ -5,7 +5,7 @@ import { instantMicroseconds, wholeSeconds } from '../model/time.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { plainText } from './csv.ts';
-import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
+import type { Cell, ResultColumn, Row } from './reading-types.ts';
 import { type ColumnType, distinctColumns } from './column-type.ts';
 import type { FileRun } from './export.ts';
 import { jsonCell } from './text-lines.ts';

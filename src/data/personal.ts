@@ -1,6 +1,6 @@
 /** The list of fields that are about nobody. Everything else is personal, including new fields of a server. */
-import type { ResultColumn, Cell, RecordChange, Row, Rows } from '../store/reading-types.ts';
-import type { ReadingStore, Snapshot } from '../store/reading.ts';
+import type { ResultColumn, Cell, RecordChange, Row, Rows } from './reading-types.ts';
+import type { ReadingStore, Snapshot } from './reading.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../model/resources.ts';
 import { servedColumns } from '../store/schema.ts';
 import { extrasOf } from './changes.ts';

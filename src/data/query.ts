@@ -1,7 +1,7 @@
 /** Results of statements and reports: in every format, and as the console shows them (preview, picture). */
 import { Buffer } from 'node:buffer';
-import type { Cell, Row } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Cell, Row } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { fileChunks } from './export.ts';
 import type { QueryFormat } from './formats.ts';
 import { sourceOf } from './source.ts';

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { deserialize } from 'node:v8';
 import pLimit from 'p-limit';
 import { minuteMs, secondMs } from '../model/time.ts';
-import type { SharedReading, Snapshot } from '../store/reading.ts';
+import type { SharedReading, Snapshot } from './reading.ts';
 import { type BrowseParts, isQuickPart, type JobOf, partOf } from './browse.ts';
 import { JobProcess, type JobRun } from './job-process.ts';
 import { maskedSnapshot } from './personal.ts';

@@ -1,5 +1,5 @@
 /** The process that reads the mirror for one job of a command. It ends with the job, so it closes and stops nothing itself. */
-import { openReadingStore } from '../store/reading.ts';
+import { openReadingStore } from './reading.ts';
 import { type BrowseJob, browseBytes } from './browse.ts';
 import { exportChunks, type ExportRequest } from './export.ts';
 import { type JobNews, serveJob } from './job-process.ts';

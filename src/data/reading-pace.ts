@@ -1,5 +1,5 @@
 /** Chooses how many rows to read at a time, so that memory stays flat: an email can be as long as 500 users. */
-import type { Row } from '../store/reading-types.ts';
+import type { Row } from './reading-types.ts';
 
 /** Characters per batch, roughly: enough to be worth a statement, few enough to hold as rows and as text. */
 const batchWeight = 256 * 1024;

@@ -2,8 +2,8 @@
 import type { RecordKey } from '../model/records.ts';
 import { relationTables, type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
-import type { Cell, Relation, RecordChange, ResultColumn, Row } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Cell, Relation, RecordChange, ResultColumn, Row } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { quoteName, servedColumns } from '../store/schema.ts';
 import { changesOf, endOfTime } from './changes.ts';
 import { checkAsOf } from './selection.ts';

@@ -51,7 +51,7 @@ export interface RestoreReport {
   readonly forgotten_since: readonly number[];
 }
 
-export interface RestorePorts {
+interface RestorePorts {
   readonly mirror: string;
   readonly journal: string;
   /** Whether the journal is not a file, but in a shared store. Then it is left alone. */

@@ -1,8 +1,8 @@
 /** Turns the operator's request into a selection of tables, views and columns that exist, or suggests the nearest names. */
 import { oneNamed, suggestion, UsageError } from '../model/errors.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Selection, StatementPart } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Selection, StatementPart } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
 /** A table or view as the operator names it. */

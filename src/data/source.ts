@@ -1,8 +1,8 @@
 /** Where the rows of an export come from: a table read by ranges, a selection from one, a statement, or a saved report. */
 import { setImmediate } from 'node:timers/promises';
 import { UsageError } from '../model/errors.ts';
-import type { Relation, ResultColumn, Row } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Relation, ResultColumn, Row } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
 import { type ColumnContext, type ColumnType, declaredTypes } from './column-type.ts';
 import { jsonTableLines } from './table-json.ts';

@@ -3,8 +3,8 @@
  * again from its cells, so the bytes are the same.
  */
 import { guardedText } from '../model/spreadsheet.ts';
-import type { Cell, IdRange, Relation, Row } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Cell, IdRange, Relation, Row } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { quoteName } from '../store/schema.ts';
 import { csvLines, type CsvStyle, plainText } from './csv.ts';
 import { readingPace } from './reading-pace.ts';

@@ -3,8 +3,8 @@
  * another way is made of its cells, so the bytes are the same.
  */
 import { Buffer, isUtf8 } from 'node:buffer';
-import type { Relation, ResultColumn } from '../store/reading-types.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Relation, ResultColumn } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { quoteName, quoteText } from '../store/schema.ts';
 import { readingPace } from './reading-pace.ts';
 import { realSql } from './table-csv.ts';

@@ -2,7 +2,7 @@
 import { distinctColumns } from './column-type.ts';
 import type { TextFormat, QueryFormat } from './formats.ts';
 import { csvLines, type CsvStyle, plainText } from './csv.ts';
-import type { ResultColumn, Row, Cell } from '../store/reading-types.ts';
+import type { ResultColumn, Row, Cell } from './reading-types.ts';
 import { isResourceName, resourceOf } from '../model/resources.ts';
 import { Buffer } from 'node:buffer';
 import { asyncTableText } from './text-table.ts';

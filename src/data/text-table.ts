@@ -1,6 +1,6 @@
 /** Prints a result as a table: numbers on the right, text cut only to fit a terminal, no characters that could control it. */
 import { plainText } from './csv.ts';
-import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
+import type { Cell, ResultColumn, Row } from './reading-types.ts';
 
 let segmenter: Intl.Segmenter | undefined;
 

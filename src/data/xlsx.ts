@@ -10,7 +10,7 @@ import { microseconds, wholeSeconds } from '../model/time.ts';
 import { columnLetters } from '../model/spreadsheet.ts';
 import { counted } from '../model/text.ts';
 import { plainText } from './csv.ts';
-import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
+import type { Cell, ResultColumn, Row } from './reading-types.ts';
 
 const declaration = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';
 const mainNamespace = 'http://schemas.openxmlformats.org/spreadsheetml/2006/main';

@@ -3,7 +3,7 @@
  * a person" of docs/architecture.md.
  */
 import { sql } from 'kysely';
-import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
+import { type Person, type TableCounts, mentionsOf, takenOut } from '../model/identity.ts';
 import { unsentState } from './claim-view.ts';
 import { append, newestSeal, newSalt, saltedDigest, sealOf, type Subject } from './chain.ts';
 import type { Acting } from './database.ts';

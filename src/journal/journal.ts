@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Actor } from '../model/actor.ts';
 import { LockHeldError } from '../model/errors.ts';
 import { dayMs, timestampOf } from '../model/time.ts';
-import type { Person } from '../store/mentions.ts';
+import type { Person } from '../model/identity.ts';
 import { ownerWords, type StoreLocks } from '../store/lock.ts';
 import { acceptJournal, approvalIn, approve, checkWrite, deny, noRules, submit } from './approval.ts';
 import { addBatch, adoptBatch, claimBatch, discardBatch, setBatchState, setBehind } from './batches.ts';

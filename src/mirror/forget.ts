@@ -3,18 +3,18 @@
  * person" of docs/architecture.md.
  */
 import { UsageError } from '../model/errors.ts';
-import { mayHaveKeySql, nameKey, sameName } from '../model/identity.ts';
-import { recordId, writtenId } from '../model/records.ts';
-import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import {
   addressesIn,
-  type ForgetJournal,
+  mayHaveKeySql,
   mentionsOf,
-  parsedObject,
+  nameKey,
   type Person,
+  sameName,
   type TableCounts,
   takenOut,
-} from '../store/mentions.ts';
+} from '../model/identity.ts';
+import { isRecord, recordId, writtenId } from '../model/records.ts';
+import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import { syncLock } from './store/run-records.ts';
 import { owningDay } from './store/suppressions.ts';
 import { resetWalks } from './store/window-records.ts';
@@ -28,6 +28,12 @@ import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
 import { beginEpoch } from '../store/cursor.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/kysely-sqlite.ts';
+
+/** A journal of writes that can remove the text about a person; amounts and outcomes stay. */
+interface ForgetJournal {
+  /** Removes what identifies the person, down to the last byte in the files. Returns how many rows it changed. */
+  forget(person: Person): Promise<TableCounts>;
+}
 
 export interface ForgetPorts {
   readonly store: ForgetStore;
@@ -344,4 +350,15 @@ function scrub(database: Database, waitMs: number): boolean {
   database.exec('VACUUM');
   const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
   return result?.busy === 0;
+}
+
+/** Parses the text as a JSON object; undefined if it is none. */
+function parsedObject(text: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (typeof text !== 'string') return undefined;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return isRecord(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
 }

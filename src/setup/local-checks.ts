@@ -15,7 +15,7 @@ import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf } from '../settings/ser
 import { unreadMembers } from '../api/transport.ts';
 import { type Settings, valueOf } from '../settings/settings.ts';
 import { checkFileSoundness, type FileKind } from '../store/file-kind.ts';
-import type { Snapshot } from '../store/reading.ts';
+import type { Snapshot } from '../data/reading.ts';
 import { openReading, openReports } from '../data/open.ts';
 import { withReleases } from '../model/releases.ts';
 import { clockDifference, systemClock } from '../model/time.ts';

@@ -6,7 +6,7 @@ import { bytesText, harmless } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
 import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Environment } from '../settings/kinds.ts';
-import type { Cell } from '../store/reading-types.ts';
+import type { Cell } from '../data/reading-types.ts';
 import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
 import { consoleWords } from './words.ts';
 import { hash } from 'node:crypto';

@@ -77,7 +77,10 @@ describe('sync --all', () => {
     const place = temporaryFolder();
     mkdirSync(join(place, 'config'));
     const profile = (name: string) => `  ${name}: {api: {base_url: "${second.url}", key_file: ${folder}/keys/west}}\n`;
-    writeFileSync(join(place, 'config/admin-mirror.yaml'), `profiles:\n${[...'abcde'].map(profile).join('')}`);
+    writeFileSync(
+      join(place, 'config/admin-mirror.yaml'),
+      `profiles:\n${['a', 'b', 'c', 'd', 'e'].map(profile).join('')}`,
+    );
     onTestFinished(() => void second.control.setBehaviour({ latency: 0 }));
     const before = second.control.requests().total;
     const child = startCli(['sync', '--all', '--json'], { folder: place });
@@ -88,7 +91,7 @@ describe('sync --all', () => {
     expect(JSON.parse(stdout)).toMatchObject({
       status: 'interrupted',
       profiles: [
-        ...[...'abcd'].map((name) => ({ profile: name, exit_code: 130, report: { status: 'interrupted' } })),
+        ...['a', 'b', 'c', 'd'].map((name) => ({ profile: name, exit_code: 130, report: { status: 'interrupted' } })),
         { profile: 'e', exit_code: null, problem: 'not started' },
       ],
     });

@@ -6,7 +6,7 @@ import type { ExportFormat } from '../../src/data/formats.ts';
 import type { TableRequest } from '../../src/data/selection.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs, hourMs, timestampOf, type Timestamp } from '../../src/model/time.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import { openReadingStore } from '../../src/data/reading.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';
 import { mirrorFile } from '../support/mirror-file.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
@@ -164,7 +164,7 @@ test('a table as of a time is read in order of ids, without sorting', async () =
     store.close();
   });
   const at = timestampOf(Date.now() - dayMs);
-  const { withTablesAsOf } = await import('../../src/store/changes.ts');
+  const { withTablesAsOf } = await import('../../src/data/history.ts');
   const plan = snapshot.query(`EXPLAIN QUERY PLAN ${withTablesAsOf(at)} SELECT id, email FROM users ORDER BY id`);
   const steps = [...plan.batches(() => 100)].flat().map((row) => row.at(-1));
   expect(steps.slice(0, 3)).toEqual(['MERGE (UNION ALL)', 'LEFT', 'SCAN main.users']);

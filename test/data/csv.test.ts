@@ -2,7 +2,7 @@ import { parse } from 'csv-parse/sync';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { csvLines, type CsvStyle } from '../../src/data/csv.ts';
-import type { Cell } from '../../src/store/reading-types.ts';
+import type { Cell } from '../../src/data/reading-types.ts';
 
 const comma: CsvStyle = { delimiter: ',', guard: true };
 const tab: CsvStyle = { delimiter: '\t', guard: true };

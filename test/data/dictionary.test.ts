@@ -3,7 +3,7 @@ import { dictionary } from '../../src/data/dictionary.ts';
 import { inventory, inventoryOf } from '../../src/data/inventory.ts';
 import { relationTables } from '../../src/model/resources.ts';
 import { flatViewSql, makeRelationTable } from '../../src/store/relations.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import { openReadingStore } from '../../src/data/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 
 function snapshotOf(file: string) {

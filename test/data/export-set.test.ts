@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { exportSet, manifestProgram, type SetRequest } from '../../src/data/export-set.ts';
 import { removeDurableFolder } from '../../src/store/files/durable-folder.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
-import { type ReadingStore, openReadingStore } from '../../src/store/reading.ts';
+import { type ReadingStore, openReadingStore } from '../../src/data/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

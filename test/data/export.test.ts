@@ -4,7 +4,7 @@ import { exportChunks, type ExportRequest, type FileForm } from '../../src/data/
 import { exportFormats } from '../../src/data/formats.ts';
 import type { TableRequest } from '../../src/data/selection.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
-import { type ReadingStore, openReadingStore } from '../../src/store/reading.ts';
+import { type ReadingStore, openReadingStore } from '../../src/data/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 
 const never = new AbortController().signal;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { distinctColumns } from '../../src/data/column-type.ts';
 import { jsonLines } from '../../src/data/text-lines.ts';
-import type { Cell, ResultColumn } from '../../src/store/reading-types.ts';
+import type { Cell, ResultColumn } from '../../src/data/reading-types.ts';
 
 /** @param place `table.column`; without it, the column is computed */
 function column(name: string, place = ''): ResultColumn {

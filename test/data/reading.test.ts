@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Cell } from '../../src/store/reading-types.ts';
+import type { Cell } from '../../src/data/reading-types.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
-import { type Snapshot, openReadingStore } from '../../src/store/reading.ts';
+import { type Snapshot, openReadingStore } from '../../src/data/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -4,7 +4,7 @@ import type { Database } from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { exportChunks, type FileForm } from '../../src/data/export.ts';
 import type { TableRequest } from '../../src/data/selection.ts';
-import { openReadingStore, type ReadingStore } from '../../src/store/reading.ts';
+import { openReadingStore, type ReadingStore } from '../../src/data/reading.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { quoteName } from '../../src/store/schema.ts';
 import { insertRows, madeUpUsers, mirrorFile, type StoredValue } from '../support/mirror-file.ts';

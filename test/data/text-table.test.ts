@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { tableText, width } from '../../src/data/text-table.ts';
-import type { Cell } from '../../src/store/reading-types.ts';
+import type { Cell } from '../../src/data/reading-types.ts';
 
 function table(names: readonly string[], rows: Iterable<readonly Cell[]>, room?: number): string[] {
   return [

@@ -24,7 +24,7 @@ const forTests = [
   // Opened with ports, times or costs of the test.
   'src/bulk/single-write.ts recordedWrite',
   'src/data/changes.ts changesSince',
-  'src/data/copy-source.ts checkCopy copyFile',
+  'src/data/copy-source.ts copyFile',
   'src/data/publish/database.ts openDatabase',
   'src/journal/open.ts openBackendForReading',
   'src/mirror/open.ts openSyncEngine openVerifyEngine recordDifferences',

@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { findUser, type ForgetPorts, forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
-import type { Person } from '../../src/store/mentions.ts';
+import type { Person } from '../../src/model/identity.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { changePerson, helper, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';

@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { relationTables, resources } from '../../src/model/resources.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import { openReadingStore } from '../../src/data/reading.ts';
 import { inventory } from '../../src/data/inventory.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { expectRelated, rowsOf } from '../support/relations.ts';

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { hourMs, timestampOf, type Timestamp } from '../../src/model/time.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
-import type { Row } from '../../src/store/reading-types.ts';
+import type { Row } from '../../src/data/reading-types.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { columnsOf, tableRows, withSnapshot } from '../support/history.ts';
 import { pageRows } from '../support/page-rows.ts';

@@ -19,8 +19,8 @@ import { type ResourceName, resourceNames, resourceOf } from '../../src/model/re
 import { dayMs, hourMs, minuteMs, parseInstant, secondMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { defaultBehaviour } from '../support/bent/sandbox.ts';
 import type { Behaviour, Fault, LedgerEntry, Sandbox } from '../support/bent/sandbox.ts';
-import type { Row } from '../../src/store/reading-types.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import type { Row } from '../../src/data/reading-types.ts';
+import { openReadingStore } from '../../src/data/reading.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { randomFrom, rowsOf, textOf } from '../property/server-history.ts';

@@ -1,7 +1,7 @@
 /** The changes of a table since a number, in batches, as read by a consumer that keeps a copy of the mirror. */
 import type { NumberedTable } from '../../src/store/cursor.ts';
-import type { Cell, ResultColumn, Row } from '../../src/store/reading-types.ts';
-import type { Snapshot } from '../../src/store/reading.ts';
+import type { Cell, ResultColumn, Row } from '../../src/data/reading-types.ts';
+import type { Snapshot } from '../../src/data/reading.ts';
 
 export interface ChangeBatch {
   /** The table's columns in order, including `_seq`. */

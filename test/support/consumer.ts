@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { type ChangeBatch, changedRows } from './changed-rows.ts';
 import { CursorError, type NumberedTable, startCursor } from '../../src/store/cursor.ts';
-import type { Cell, Row } from '../../src/store/reading-types.ts';
+import type { Cell, Row } from '../../src/data/reading-types.ts';
 import { withSnapshot } from './history.ts';
 
 interface Consumer {

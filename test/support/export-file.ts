@@ -4,7 +4,7 @@ import type { FileForm } from '../../src/data/export.ts';
 import { exportChunks } from '../../src/data/export.ts';
 import type { SourceRequest } from '../../src/data/source.ts';
 import { writeDurableFile } from '../../src/store/files/durable-file.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import { openReadingStore } from '../../src/data/reading.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 interface ExportedFile {

@@ -1,8 +1,8 @@
 /** The tables of a mirror, now and at earlier times, cell for cell. */
 import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
 import type { Timestamp } from '../../src/model/time.ts';
-import type { Row } from '../../src/store/reading-types.ts';
-import { type Snapshot, openReadingStore } from '../../src/store/reading.ts';
+import type { Row } from '../../src/data/reading-types.ts';
+import { type Snapshot, openReadingStore } from '../../src/data/reading.ts';
 
 export function withSnapshot<T>(file: string, work: (snapshot: Snapshot) => T): T {
   const store = openReadingStore(file);

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { loadReports, reportNamed, type Reports } from '../../src/data/reports/reports.ts';
 import { boundValues, reportRows } from '../../src/data/reports/run.ts';
-import type { Row, StatementPart } from '../../src/store/reading-types.ts';
+import type { Row, StatementPart } from '../../src/data/reading-types.ts';
 import { projectFolder } from './documents.ts';
 import { withSnapshot } from './history.ts';
 

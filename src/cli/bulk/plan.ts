@@ -208,8 +208,9 @@ async function runSelect(context: CliContext, actionName: string, flags: SelectF
   const action = actionOf(actionName);
   const { format, path } = destinationOf(context, flags);
   const settings = context.settings();
-  const store = openReading(settings, context.releases);
-  const sheet = await selectSheet(store, flags.sql, action, {
+  const snapshot = openReading(settings, context.releases).snapshot();
+  context.releases.add({ close: () => snapshot.release() });
+  const sheet = await selectSheet(snapshot.query(flags.sql), action, {
     format,
     decimals: settings.bulk.decimals,
     mark: null,

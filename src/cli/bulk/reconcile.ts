@@ -12,7 +12,7 @@ import { namedColumns } from '../../data/text-table.ts';
 import { counted } from '../../model/text.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { timestampOf } from '../../model/time.ts';
-import type { Row } from '../../store/reading-types.ts';
+import type { Row } from '../../data/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { checkSpan, formatOption, toMoment } from '../flag-values.ts';
 import { paint, printJson, printLines, printNote, printResult, tableRoom } from '../output.ts';

@@ -30,7 +30,7 @@ import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
-import type { Row } from '../../store/reading-types.ts';
+import type { Row } from '../../data/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { minuteOf } from '../../model/time.ts';
 import { paint, printNote, printWarning, tableRoom } from '../output.ts';

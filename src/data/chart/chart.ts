@@ -3,7 +3,7 @@ import type { ChartKind, ReportChart } from '../reports/reports.ts';
 import { suggestion, UsageError } from '../../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
 import { plainText } from '../csv.ts';
-import type { Cell, Row } from '../../store/reading-types.ts';
+import type { Cell, Row } from '../reading-types.ts';
 
 /** What to draw, by the names of the result's columns. */
 export interface ChartRequest extends ReportChart {

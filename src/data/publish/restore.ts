@@ -18,7 +18,7 @@ import { mirrorLocks, ownerWords } from '../../store/lock.ts';
 
 type RestorePorts = Omit<PublishPorts, 'warn'>;
 
-export interface RestoreReport {
+interface RestoreReport {
   readonly file: string;
   readonly published_at: Timestamp;
   readonly cursor: string;

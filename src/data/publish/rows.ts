@@ -1,7 +1,7 @@
 /** Copies rows into a table of PostgreSQL by COPY. SQLite makes the lines, except for rows that must be written cell by cell. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { instantMicroseconds, wholeSeconds } from '../../model/time.ts';
-import type { Cell, Row } from '../../store/reading-types.ts';
+import type { Cell, Row } from '../reading-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import { readingPace } from '../reading-pace.ts';
 import { lineSql, type PublishedColumn, type PublishedTable, columnList } from './layout.ts';

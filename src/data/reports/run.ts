@@ -4,8 +4,8 @@ import type { ParameterType, Report, ReportNeed, ReportParameter } from './repor
 import { OperatorError, suggestion, UsageError } from '../../model/errors.ts';
 import { dayMs, dayOf, momentForms, parseMoment, timestampOf } from '../../model/time.ts';
 import { isResourceName, type RelationTable, relationTables } from '../../model/resources.ts';
-import type { BoundValues, Rows, StatementPart } from '../../store/reading-types.ts';
-import { type Snapshot, snapshotOf } from '../../store/reading.ts';
+import type { BoundValues, Rows, StatementPart } from '../reading-types.ts';
+import { type Snapshot, snapshotOf } from '../reading.ts';
 import SqliteDatabase from 'better-sqlite3';
 import { flatViewSql, makeRelationTable } from '../../store/relations.ts';
 import { mirrorTables } from '../../store/schema.ts';

@@ -21,7 +21,7 @@ import { UsageError } from '../../model/errors.ts';
 import { type RecordKey, writtenId } from '../../model/records.ts';
 import { isResourceName } from '../../model/resources.ts';
 import { dayOf } from '../../model/time.ts';
-import type { Cell, Relation, Row } from '../../store/reading-types.ts';
+import type { Cell, Relation, Row } from '../../data/reading-types.ts';
 import {
   anchor,
   cellTag,

@@ -13,7 +13,7 @@ import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { startOfDay, timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
-import type { Cell, Relation, Row } from '../../store/reading-types.ts';
+import type { Cell, Relation, Row } from '../../data/reading-types.ts';
 import { cellOf, jsonText } from '../../mirror/cell.ts';
 import { parameterWords } from '../../bulk/review.ts';
 import {

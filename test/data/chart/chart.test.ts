@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { chartOf, guessChart } from '../../../src/data/chart/chart.ts';
-import type { Row } from '../../../src/store/reading-types.ts';
+import type { Row } from '../../../src/data/reading-types.ts';
 
 function named(...names: string[]) {
   return names.map((name) => ({ name }));

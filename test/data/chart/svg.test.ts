@@ -4,7 +4,7 @@ import { XmlScanner } from '../../../src/bulk/sheet/xlsx/archive.ts';
 import { chartOf } from '../../../src/data/chart/chart.ts';
 import { chartSvg, textWidth } from '../../../src/data/chart/svg.ts';
 import type { ChartKind } from '../../../src/data/reports/reports.ts';
-import type { Row } from '../../../src/store/reading-types.ts';
+import type { Row } from '../../../src/data/reading-types.ts';
 
 interface Element {
   readonly name: string;

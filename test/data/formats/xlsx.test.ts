@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest';
 import { xlsxChunks } from '../../../src/data/xlsx.ts';
 import { rowsSource } from '../../../src/data/source.ts';
 import { writeDurableFile } from '../../../src/store/files/durable-file.ts';
-import { openReadingStore } from '../../../src/store/reading.ts';
+import { openReadingStore } from '../../../src/data/reading.ts';
 import { awkwardUsers, storedRows } from '../../support/awkward-users.ts';
 import { exportFile } from '../../support/export-file.ts';
 import { mirrorFile, type StoredValue } from '../../support/mirror-file.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isResourceName } from '../../../src/model/resources.ts';
 import { dayMs } from '../../../src/model/time.ts';
-import type { Cell } from '../../../src/store/reading-types.ts';
+import type { Cell } from '../../../src/data/reading-types.ts';
 import type { ColumnType } from '../../../src/data/reports/reports.ts';
 import { blankSnapshot, boundValues, reportRows } from '../../../src/data/reports/run.ts';
 import { reportsIn, runReport } from '../../support/reports.ts';

@@ -19,10 +19,10 @@ import type {
   StatementFacts,
   StatementPart,
 } from './reading-types.ts';
-import { beginningAfter, changesAfter, changesIn, historyReach, withTablesAsOf } from './changes.ts';
-import { type ChangedSelection, changedSql, cursorAt, lastSeq, numberedTables, seqOf } from './cursor.ts';
-import { openMirrorForReading } from './open.ts';
-import { quoteName } from './schema.ts';
+import { beginningAfter, changesAfter, changesIn, historyReach, withTablesAsOf } from './history.ts';
+import { type ChangedSelection, changedSql, cursorAt, lastSeq, numberedTables, seqOf } from '../store/cursor.ts';
+import { openMirrorForReading } from '../store/open.ts';
+import { quoteName } from '../store/schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
 
 export interface ReadingStore {

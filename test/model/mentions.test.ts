@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { addressesIn, mentionsOf } from '../../src/store/mentions.ts';
+import { addressesIn, mentionsOf } from '../../src/model/identity.ts';
 
 describe('a person in a text', () => {
   const mentions = mentionsOf(['Ann', 'o\'brien "x"', 'a+b@mail.example', '', '  ']);

@@ -3,7 +3,7 @@ import type { Database, Statement } from 'better-sqlite3';
 import { type Resource, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { ChangeSpan, HistoryReach, NumberedChange, RecordChange, Row } from './reading-types.ts';
-import { historyTableOf, quoteName, quoteText, recordedColumns, servedColumns, typeOfColumn } from './schema.ts';
+import { historyTableOf, quoteName, quoteText, recordedColumns, servedColumns, typeOfColumn } from '../store/schema.ts';
 
 /** SQL for a column's value in a version (a row called `version`), exactly as the row held it, with the column's declared type. */
 function versionCell(resource: Resource, column: string): string {

@@ -31,6 +31,7 @@ const pages = [
   '/data/users',
   '/data/users?sort=balance&down=1',
   '/data/users/1000',
+  '/find?q=anna+tay',
   '/reports',
   '/sql',
 ] as const;

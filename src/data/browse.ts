@@ -17,6 +17,7 @@ import {
   type Operator,
   operators,
 } from './browse-filter.ts';
+import { findPeople, hasWords } from './find-people.ts';
 import { isPersonal, maskedText } from './personal.ts';
 import { resolveSelection, type TableRequest } from './selection.ts';
 
@@ -316,12 +317,15 @@ export function exportOf(snapshot: Snapshot, browse: Browse, isMasked: boolean):
 export type BrowseJob =
   | { readonly part: 'page'; readonly browse: Browse }
   | { readonly part: 'values'; readonly browse: Browse; readonly column: string }
-  | { readonly part: 'sizes' };
+  | { readonly part: 'sizes' }
+  | { readonly part: 'people'; readonly text: string };
 
 export interface BrowseParts {
   readonly page: BrowsePage;
   readonly values: readonly CommonValue[];
   readonly sizes: ReadonlyMap<string, number>;
+  /** Users that a text finds. */
+  readonly people: readonly Row[];
 }
 
 export type JobOf<P extends keyof BrowseParts> = Extract<BrowseJob, { readonly part: P }>;
@@ -334,14 +338,19 @@ export function partOf(snapshot: Snapshot, job: BrowseJob, isMasked: boolean): B
       return commonValues(snapshot, job.browse, job.column, isMasked);
     case 'sizes':
       return tableSizes(snapshot);
+    case 'people':
+      return findPeople(snapshot, job.text, isMasked);
   }
 }
 
 /** Whether the part takes a few milliseconds, so that it can be read in the console's own thread. */
 export function isQuickPart(snapshot: Snapshot, job: BrowseJob, isMasked: boolean): boolean {
   if (job.part === 'page') return isQuickPage(snapshot, job.browse, isMasked);
-  const relations = snapshot.relations().filter(({ kind }) => kind === 'table');
-  const read = job.part === 'sizes' ? relations : [resolveBrowse(snapshot, job.browse, isMasked).relation];
+  if (job.part === 'people' && (isMasked || hasWords(snapshot))) return true;
+  const relations = snapshot
+    .relations()
+    .filter(({ kind, name }) => kind === 'table' && (job.part === 'sizes' || name === 'users'));
+  const read = job.part !== 'values' ? relations : [resolveBrowse(snapshot, job.browse, isMasked).relation];
   return read.every((relation) => isSmall(snapshot, relation));
 }
 

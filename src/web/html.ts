@@ -323,7 +323,7 @@ export function documentOf({
         <a class="brand" href="${link('/')}">admin-mirror</a>
         ${environment === undefined ? null : html`<strong class="environment ${environment.color ?? ''}">${environment.name}</strong>`}
         ${caller === null ? null : html`<nav aria-label="Main">${entries.map((entry) => navTag(entry, visit))}</nav>`}
-        ${caller === null ? null : whoTag(visit)}
+        ${visit.offers('GET', '/find') ? findTag(visit) : null} ${caller === null ? null : whoTag(visit)}
       </header>
       <main id="main" tabindex="-1">
         <h1>${title}</h1>
@@ -339,6 +339,20 @@ export function documentOf({
 function navTag([path, name]: (typeof menu)[number], { path: here, link }: Visit): Part {
   const isHere = path === '/' ? here === '/' : here === path || here.startsWith(`${path}/`);
   return html`<a href="${link(path)}" ${isHere ? html`aria-current="page"` : null}>${name}</a>`;
+}
+
+function findTag({ link, query, path }: Visit): Html {
+  return html`<form class="find" role="search" method="get" action="${link('/find')}">
+    <label
+      ><span class="unseen">Find a person by email, name or id</span>
+      <input
+        type="search"
+        name="q"
+        value="${path === '/find' ? query.get('q') : null}"
+        placeholder="Find a person"
+        autocomplete="off"
+    /></label>
+  </form>`;
 }
 
 function whoTag({ caller, link }: Visit): Part {

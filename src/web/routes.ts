@@ -18,6 +18,7 @@ import {
 } from './pages/batch-acts.ts';
 import { batchFile, batchPage } from './pages/batch.ts';
 import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
+import { findPage } from './pages/find.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
 import * as signIn from './pages/sign-in.ts';
@@ -84,6 +85,7 @@ export const routes: readonly Route[] = [
   get('/sql', analysts, reports.sqlPage),
   get('/sql/picture', analysts, reports.sqlPicture),
   get('/sql/download', analysts, reports.sqlDownload),
+  get('/find', roles, findPage),
   get('/data', roles, dataPage),
   get('/data/:relation', roles, relationPage, relationPage),
   get('/data/:relation/download', roles, downloadData),

@@ -24,6 +24,12 @@ test(
     const anna = await open(url, { cookie: (await browser('anna', ['analyst'])).cookie });
     const { page } = anna;
     await page.goto('/');
+    // From any page, a few words lead to a person.
+    const someone = sandbox.control.get('users', 7);
+    const search = page.getByRole('searchbox', { name: 'Find a person by email, name or id' });
+    await search.fill(String(someone?.['email']));
+    await search.press('Enter');
+    await page.getByRole('heading', { name: 'user 7', exact: true }).waitFor();
     await page.getByRole('link', { name: 'Data', exact: true }).click();
     await page.getByRole('link', { name: 'users', exact: true }).click();
     const filter = page.getByRole('group', { name: 'Filter' }).first();

@@ -369,7 +369,7 @@ test.each([
   'DROP TABLE mirror_touched',
   'DROP TRIGGER users_renumbered',
   'DROP VIEW mirror_freshness',
-  'ALTER TABLE users DROP COLUMN first_name',
+  'ALTER TABLE users DROP COLUMN language',
 ])('a mirror is refused in words after %s', async (sql) => {
   const { sandbox, file } = await mirrored();
   alter(file, sql);

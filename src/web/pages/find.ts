@@ -1,7 +1,7 @@
 /** Finds a person from the header of every page. */
 import { foundColumns, mostFound } from '../../data/find-people.ts';
 import { counted } from '../../model/text.ts';
-import type { Row } from '../../store/reading-types.ts';
+import type { Row } from '../../data/reading-types.ts';
 import { anchor, cellTag, type Column, html, sideOf, tableTag } from '../html.ts';
 import { type ConsolePorts, page, redirect, type Reply, type Visit } from '../route.ts';
 import { dataPath, isMaskedFor, linked } from './data.ts';

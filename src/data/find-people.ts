@@ -1,7 +1,7 @@
 /** Finds people by an id, an email or words of a name, as somebody types them. */
 import { writtenId } from '../model/records.ts';
-import type { Row } from '../data/reading-types.ts';
-import type { Snapshot } from '../data/reading.ts';
+import type { Row } from './reading-types.ts';
+import type { Snapshot } from './reading.ts';
 import { quoteText } from '../store/schema.ts';
 
 /** One more than these are read, to tell whether there are others. */

@@ -4,7 +4,14 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, type Day, earliest, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
-import { driftKinds, type RunDetail, type RunReport, type Window, type WindowCause } from '../store/mirror-types.ts';
+import {
+  driftKinds,
+  type RunDay,
+  type RunDetail,
+  type RunReport,
+  type Window,
+  type WindowCause,
+} from '../store/mirror-types.ts';
 import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
@@ -19,6 +26,11 @@ export function openStatus(settings: Settings, releases: Releases): MirrorStatus
 /** Reads the last syncs, newest first. Throws a FileError if there is no mirror. */
 export function openRuns(settings: Settings, limit: number, releases: Releases): RunReport[] {
   return lastRuns(releases.add(openMirrorStoreForReading(settings.store.mirror)), limit);
+}
+
+/** Reads what was synced on each day since then. Throws a FileError if there is no mirror. */
+export function openRunDays(settings: Settings, since: Timestamp, releases: Releases): RunDay[] {
+  return releases.add(openMirrorStoreForReading(settings.store.mirror)).days(since);
 }
 
 /** Shows a run whose process is gone as `killed`, before the next sync records that. */

@@ -86,6 +86,19 @@ export interface RunReport {
   readonly resources: Partial<Record<ResourceName, ResourceReport>>;
 }
 
+/** The syncs of one day, by UTC. */
+export interface RunDay {
+  readonly day: Day;
+  readonly runs: number;
+  /** That of its last run. */
+  readonly status: RunStatus;
+  /** Of all its runs. */
+  readonly requests: number;
+  readonly seconds: number;
+  /** How many rows each resource had after the last run that counted them. */
+  readonly live: Partial<Record<ResourceName, number>>;
+}
+
 /** Everything about one run, during it and afterwards. */
 export interface RunDetail extends RunReport {
   /** `sync`. */

@@ -15,7 +15,7 @@ describe('the home page', () => {
     const { get } = await browser('rita', ['reader']);
     const shown = await textOf(await get('/'));
     expect(shown).toContain('Nothing is wrong.');
-    expect(shown).toMatch(/users [\d,]+ ✓ fresh enough/);
+    expect(shown).toMatch(/users [\d,]+ ✓ fresh /);
     expect(shown).toContain('No run is due');
   });
 
@@ -52,6 +52,31 @@ describe('the home page', () => {
     const alone = await startConsole();
     expect(await textOf(await (await alone.browser('rita', ['reader'])).get('/'))).not.toContain('Servers');
   });
+});
+
+test('the home page shows what was synced on each of the last 30 days, and how the number of rows went', async () => {
+  const { browser, file, clock, sandbox } = await startConsole({ sandbox: { users: 40 } });
+  const store = openMirrorStore(file, clock);
+  for (const [at, status] of (['complete', 'failed', 'partial', 'complete'] as const).entries()) {
+    sandbox.control.advanceClock(dayMs);
+    store.beginRun(`night-${at}`, 'sync', ['users'], operator);
+    sandbox.control.advanceClock(90_000);
+    const end = { requests: 7, server_total: 40, fresh_as_of: null, problem: null };
+    store.finishResource(`night-${at}`, 'users', {
+      ...end,
+      status: status === 'failed' ? 'failed' : 'complete',
+      live: 40 + at,
+    });
+    store.finishRun(`night-${at}`, { status, requests: 7, retries: 0, answers: {}, problem: null });
+  }
+  store.close();
+  const page = await (await (await browser('rita', ['reader'])).get('/')).text();
+  expect(page.match(/: no sync</g)).toHaveLength(25);
+  expect(page.match(/: (?:complete|failed|partial), 1 sync, 90 s, 7 requests</g)).toHaveLength(4);
+  expect(page).toContain(
+    'Syncs on 5 of the last 30 days: on 2 days the last one was not complete; the longest day took 90 s.',
+  );
+  expect(page).toMatch(/users: 40 30 days ago or at the first sync since, 43 now/);
 });
 
 test('the environment stands in the header of every page, with its colour', async () => {

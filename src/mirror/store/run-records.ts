@@ -3,11 +3,12 @@ import type { Database } from 'better-sqlite3';
 import { type Selectable, sql, type Updateable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
-import type { Timestamp } from '../../model/time.ts';
+import type { Day, Timestamp } from '../../model/time.ts';
 import type {
   MirrorEvent,
   PageCounts,
   ResourceReport,
+  RunDay,
   RunDetail,
   RunEnd,
   RunProgressNote,
@@ -68,6 +69,18 @@ export function runRecords({ database, runner, now, step }: StorePorts) {
         )
         .map((row) => reportOf(runner, row)),
     run: (run: string) => readRun(runner, run),
+    /** What ran on each day since then that had runs, oldest first. */
+    days: (since: Timestamp): RunDay[] => {
+      const counts = new Map<string, Partial<Record<ResourceName, number>>>();
+      for (const { day, resource, live } of readLive(database, since)) {
+        counts.set(day, { ...counts.get(day), [resource]: live });
+      }
+      return readDays(database, since).map(({ day, last: _, ...sums }) => ({
+        day,
+        ...sums,
+        live: counts.get(day) ?? {},
+      }));
+    },
     /** The place of the run among all that there were. */
     runNumber: (run: string): number =>
       database.prepare<[string], number>('SELECT rowid FROM mirror_runs WHERE run = ?').pluck().get(run) ?? 0,
@@ -126,6 +139,27 @@ export function addCounts(runner: Runner, run: string, resource: ResourceName, c
 }
 
 /** Reads one run with all its details; undefined if there is none of that name. */
+/** SQLite takes the columns that are not aggregated from the row with the greatest rowid. */
+function readDays(database: Database, since: Timestamp) {
+  return database
+    .prepare<[string], Omit<RunDay, 'live'> & { readonly last: number }>(
+      `SELECT substr(started_at, 1, 10) AS day, status, max(rowid) AS last, count(*) AS runs, sum(requests) AS requests,
+        sum(unixepoch(coalesce(finished_at, started_at)) - unixepoch(started_at)) AS seconds
+      FROM mirror_runs WHERE started_at >= ? GROUP BY day ORDER BY day`,
+    )
+    .all(since);
+}
+
+function readLive(database: Database, since: Timestamp) {
+  return database
+    .prepare<[string], { readonly day: Day; readonly resource: ResourceName; readonly live: number }>(
+      `SELECT substr(started_at, 1, 10) AS day, resource, live, max(mirror_runs.rowid)
+      FROM mirror_run_resources JOIN mirror_runs USING (run)
+      WHERE started_at >= ? AND live IS NOT NULL GROUP BY day, resource`,
+    )
+    .all(since);
+}
+
 function readRun(runner: Runner, run: string): RunDetail | undefined {
   const row = runner.first(build.selectFrom('mirror_runs').selectAll().where('run', '=', run));
   if (row === undefined) return undefined;

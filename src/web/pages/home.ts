@@ -1,11 +1,14 @@
 /** The first page: freshness, problems and what to do about them, runs and jobs, and the batches that wait for the caller. */
-import type { MirrorStatus } from '../../mirror/open-status.ts';
+import { type MirrorStatus, openRunDays } from '../../mirror/open-status.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
+import { withReleases } from '../../model/releases.ts';
 import { resourceNames } from '../../model/resources.ts';
+import { dayMs, timestampOf } from '../../model/time.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
 import { detailsOf, effectsLine, lineOf, type Problem, wordsOf } from '../../worker/problems.ts';
 import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { daysUntil, lineOfCounts, nightsPicture, shownDays } from '../pictures.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';
 import { startLinks } from './runs.ts';
@@ -15,11 +18,23 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
   const body =
     mirror instanceof FileError
       ? html`${problemTag(mirror.message, mirror.advice)} ${startLinks(visit)}`
-      : html`${problems.length === 0 ? goodTag(mirror) : problemTags(problems, visit)}
-        ${freshnessTag(mirror, worker, ports)} ${runsTag(mirror, worker, problems, visit)}`;
+      : await stateTags(mirror, { worker, problems }, visit, ports);
   const all = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)}
   ${serversTag(await ports.servers(), ports)}`;
   return page('Home', all, { refresh: mirror instanceof FileError ? 10 : 60 });
+}
+
+async function stateTags(
+  mirror: MirrorStatus,
+  { worker, problems }: { readonly worker: WorkerStatus; readonly problems: readonly Problem[] },
+  visit: Visit,
+  { settings, clock }: ConsolePorts,
+): Promise<Html> {
+  const now = clock.now();
+  const since = timestampOf(now - shownDays * dayMs);
+  const days = daysUntil(now, await withReleases((releases) => openRunDays(settings, since, releases)));
+  return html`${problems.length === 0 ? goodTag(mirror) : problemTags(problems, visit)}
+  ${freshnessTag(mirror, worker, days, now)} ${runsTag(mirror, worker, problems, days, visit)}`;
 }
 
 /** The servers of the config file, if there are several. Each one has its own console. */
@@ -78,40 +93,51 @@ function stepTag({ code }: Problem, { offers, link }: Visit): Html | null {
   return html`<p><a class="button" href="${link('/runs/new', { what: 'sync' })}">Sync…</a></p>`;
 }
 
-/** A card for each resource, which explains what its time means. */
-function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, { clock }: ConsolePorts): Html {
+/** Each resource with its rows, how fresh they are, and how their number went; and one sentence on what that means. */
+function freshnessTag(
+  { resources, fresh_as_of: oldest }: MirrorStatus,
+  { freshness }: WorkerStatus,
+  days: ReturnType<typeof daysUntil>,
+  now: number,
+): Html {
+  const parts = resourceNames.map((name) => {
+    const { live, fresh_as_of } = resources[name];
+    const isFresh = freshness.resources[name]?.is_fresh ?? fresh_as_of !== null;
+    const state = fresh_as_of === null ? 'not complete yet' : isFresh ? 'fresh' : 'too old';
+    return html`<li>
+      <h3>${name}</h3>
+      <div class="big">${grouped(live)}</div>
+      ${lineOfCounts(
+        name,
+        days.map(({ ran }) => ran?.live[name]),
+      )}
+      <div>${stateTag(state, isFresh ? 'good' : 'bad')} <span class="soft">${ageTag(fresh_as_of, now)}</span></div>
+    </li>`;
+  });
+  const open = resourceNames.filter((name) => resources[name].open_problems.length > 0);
+  const meaning =
+    oldest === null
+      ? 'Some records may be missing.'
+      : html`Everything created or changed up to ${timeTag(oldest)} is here. Later changes may not be.`;
   return html`<h2>How fresh</h2>
-    <ul class="cards">
-      ${resourceNames.map((name) => {
-        const { live, fresh_as_of, open_problems } = resources[name];
-        const isFresh = freshness.resources[name]?.is_fresh ?? fresh_as_of !== null;
-        const state = fresh_as_of === null ? 'not complete yet' : isFresh ? 'fresh enough' : 'too old';
-        const open = open_problems.length;
-        return html`<li class="card">
-          <h3>${name}</h3>
-          <div class="big">${grouped(live)}</div>
-          <div>${stateTag(state, isFresh ? 'good' : 'bad')} ${ageTag(fresh_as_of, clock.now())}</div>
-          <p class="soft">
-            ${
-              fresh_as_of === null
-                ? 'Some records may be missing.'
-                : html`Everything created or changed up to ${timeTag(fresh_as_of)} is here. Later changes may not be.`
-            }
-            ${open === 0 ? null : html`${counted(open, 'part')} of it ${open === 1 ? 'is' : 'are'} not up to date.`}
-          </p>
-        </li>`;
-      })}
-    </ul>`;
+    <ul class="strip">
+      ${parts}
+    </ul>
+    <p class="soft">${meaning} ${open.length === 0 ? null : `Parts of ${open.join(', ')} are not up to date.`}</p>`;
 }
 
 function runsTag(
   { runs, running }: MirrorStatus,
   { jobs }: WorkerStatus,
   problems: readonly Problem[],
+  days: ReturnType<typeof daysUntil>,
   visit: Visit,
 ): Html {
   const { link } = visit;
-  const next = jobs.filter(({ next_at }) => next_at !== null).sort(byNext)[0];
+  const next = jobs
+    .filter(({ next_at }) => next_at !== null)
+    .sort(byNext)
+    .slice(0, 3);
   return html`<h2>Runs</h2>
     ${
       running === null
@@ -123,13 +149,15 @@ function runsTag(
     }
     <p>
       ${
-        next === undefined
+        next.length === 0
           ? problems.some(({ code }) => code === 'shared_store')
             ? 'The next run is not known, because the shared store cannot be reached.'
             : 'No run is due: no worker is running, or it has no jobs.'
-          : html`Next: ${next.job}, ${timeTag(next.next_at)}.`
+          : html`Next:
+            ${next.map(({ job, next_at }, at) => html`${at === 0 ? null : '; '}${job}, ${timeTag(next_at)}`)}.`
       }
     </p>
+    ${nightsPicture(days)}
     ${tableTag(
       'Last runs',
       [

@@ -75,9 +75,12 @@ export function runRecords({ database, runner, now, step }: StorePorts) {
       for (const { day, resource, live } of readLive(database, since)) {
         counts.set(day, { ...counts.get(day), [resource]: live });
       }
-      return readDays(database, since).map(({ day, last: _, ...sums }) => ({
+      return readDays(database, since).map(({ day, status, runs, requests, seconds }) => ({
         day,
-        ...sums,
+        status,
+        runs,
+        requests,
+        seconds,
         live: counts.get(day) ?? {},
       }));
     },
@@ -142,7 +145,7 @@ export function addCounts(runner: Runner, run: string, resource: ResourceName, c
 /** SQLite takes the columns that are not aggregated from the row with the greatest rowid. */
 function readDays(database: Database, since: Timestamp) {
   return database
-    .prepare<[string], Omit<RunDay, 'live'> & { readonly last: number }>(
+    .prepare<[string], Omit<RunDay, 'live'>>(
       `SELECT substr(started_at, 1, 10) AS day, status, max(rowid) AS last, count(*) AS runs, sum(requests) AS requests,
         sum(unixepoch(coalesce(finished_at, started_at)) - unixepoch(started_at)) AS seconds
       FROM mirror_runs WHERE started_at >= ? GROUP BY day ORDER BY day`,

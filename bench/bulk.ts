@@ -127,7 +127,15 @@ function* intents(count: number): Iterable<NewIntent> {
 async function filled(folder: string, name: string, count: number): Promise<Journal> {
   const journal = await openJournal(join(folder, `${name}.db`), actorOf(process.env));
   const server = { address: 'http://127.0.0.1', keyMark: 'abcd', owner: '1' };
-  const texts = { batch: name, action: 'balance', file: 'credit.csv', fileHash: name, hash: name, rowsDigest: name };
+  const texts = {
+    batch: name,
+    action: 'balance',
+    title: 'credit',
+    file: 'credit.csv',
+    fileHash: name,
+    hash: name,
+    rowsDigest: name,
+  };
   const lists = { columns: ['user_id', 'type', 'amount', 'description'], problems: [], warnings: [] };
   const rest = { fileBytes: 1, rows: count, net: '1.00', server, undoOf: null, againReason: null };
   await journal.addBatch({ ...texts, ...lists, ...rest }, intents(count));

@@ -101,10 +101,11 @@ async function adoptBatch(
   const added: NewBatch = {
     batch,
     action: balance.name,
+    title: foundTitle,
     file: null,
     fileBytes: null,
     fileHash: null,
-    hash: planHash({ action: balance.name, fileHash: null, server, undoOf: null }, intents),
+    hash: planHash({ action: balance.name, title: foundTitle, fileHash: null, server, undoOf: null }, intents),
     rowsDigest: rowsDigest(intents),
     rows: rows.length,
     net: netOf(intents),
@@ -126,6 +127,8 @@ async function adoptBatch(
   }
   return batch;
 }
+
+const foundTitle = 'Found on the server';
 
 const isRepeated = ({ times }: Finding): boolean => times > 1;
 

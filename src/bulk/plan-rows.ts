@@ -262,15 +262,19 @@ type PlannedContent = Pick<NewIntent, 'row' | 'state' | 'subject' | 'parameters'
 
 interface Approved {
   readonly action: string;
+  readonly title: string;
   readonly fileHash: string | null;
   readonly server: PlannedServer;
   readonly undoOf: string | null;
 }
 
 /** The hash by which a plan is approved. The rows are in the order of the file. */
-export function planHash({ action, fileHash, server, undoOf }: Approved, rows: Iterable<PlannedContent>): string {
+export function planHash(
+  { action, title, fileHash, server, undoOf }: Approved,
+  rows: Iterable<PlannedContent>,
+): string {
   const digest = createHash('sha256');
-  digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
+  digest.update(JSON.stringify([action, title, fileHash, server.address, server.owner, undoOf]));
   for (const { row, state, subject, parameters, plannedBefore, plannedAfter } of rows) {
     digest.update(JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]));
   }

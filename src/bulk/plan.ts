@@ -1,7 +1,8 @@
 /** `bulk plan`: turns rows into a stored batch, and sends nothing. Section "Writing" of docs/architecture.md. */
 import { randomBytes } from 'node:crypto';
+import { parse } from 'node:path';
 import type { Batch, Journal, NewIntent, PlannedServer } from '../journal/port.ts';
-import { counted } from '../model/text.ts';
+import { counted, storable, trimmed } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import { inTurns } from '../model/turns.ts';
@@ -31,6 +32,8 @@ export interface PlanPorts {
 }
 
 interface PlanSource {
+  /** What people call the batch; null for the name of its file. */
+  readonly title: string | null;
   readonly file: { readonly name: string; readonly bytes: number; readonly hash: string } | null;
   readonly undoOf: string | null;
   readonly again: Again;
@@ -48,7 +51,8 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
   const batch = await batchOf(journal, name);
   const action = actionOf(batch.action);
   const rows = await undoRows(journal, batch, action);
-  return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
+  const title = `Reversal of ${batch.title}`;
+  return { action, rows, source: { title, file: null, undoOf: batch.batch, again: { reason: null } } };
 }
 
 interface Planned {
@@ -57,11 +61,15 @@ interface Planned {
   readonly rows: readonly NewIntent[];
 }
 
-/** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, if the batch must not be sent. */
+/**
+ * Plans the rows and stores the batch. Throws a UsageError, and stores nothing, if the batch must not be sent.
+ * @param goesOn with an earlier plan of the same file that was not sent and is still the same to the last row: stores no second one
+ */
 export async function planBatch(
   ports: PlanPorts,
   { action, rows: read, source }: Plannable,
   batch = newBatchId(ports.clock),
+  goesOn = false,
 ): Promise<Planned> {
   const { journal, client, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
@@ -81,6 +89,12 @@ export async function planBatch(
     termsOf(rules, earlierClock(ports)),
   );
   checkNotRepeated(view, { fileHash, undoOf: source.undoOf }, source.again);
+  const hashAs = (title: string): string =>
+    planHash({ action: action.name, title, fileHash, server, undoOf: source.undoOf }, rows);
+  const earlier = goesOn && fileHash !== null ? await journal.plansOf(action.name, fileHash, digest) : [];
+  const same = earlier.find((each) => each.hash === hashAs(source.title === null ? each.title : titleOf(source)));
+  if (same !== undefined) return { batch: same, rows };
+  const title = titleOf(source);
   // Only a warning: what is left of the day's limit is decided when the batch is sent.
   const today = batchCapProblem(claimed, view.claimedToday, caps);
   const warnings = [
@@ -95,10 +109,11 @@ export async function planBatch(
     {
       batch,
       action: action.name,
+      title,
       file: source.file?.name ?? null,
       fileBytes: source.file?.bytes ?? null,
       fileHash,
-      hash: planHash({ action: action.name, fileHash, server, undoOf: source.undoOf }, rows),
+      hash: hashAs(title),
       rowsDigest: digest,
       rows: rows.length,
       net: plan.net,
@@ -114,6 +129,13 @@ export async function planBatch(
   const stored = await journal.batch(batch);
   if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);
   return { batch: stored, rows };
+}
+
+const titleLength = 120;
+
+function titleOf({ title, file }: PlanSource): string {
+  const words = trimmed(title ?? '') || parse(file?.name ?? '').name;
+  return storable(words.slice(0, titleLength));
 }
 
 /** A function of its own, so that the users are released before the rows are stored: there may be a hundred thousand of both. */

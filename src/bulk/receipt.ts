@@ -7,30 +7,39 @@ import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
 import { escapedHtml as html, Html } from '../model/markup.ts';
-import { moneyText } from '../model/money.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
+import { amountWords, moneyText } from '../model/money.ts';
+import { counted } from '../model/text.ts';
+import { type Clock, minuteOf, type Timestamp, timestampOf } from '../model/time.ts';
 import { type CountName, countNameOf, countNames, type Counts } from './intent.ts';
-import { factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
+import { evidenceWords, factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
 import { actorText } from '../model/actor.ts';
 
 export type ReceiptHead = Readonly<Awaited<ReturnType<typeof headOf>>>;
 
 interface ReceiptOptions {
   readonly clock: Clock;
+  /** What the amounts are in; shown with each. */
+  readonly currency: string | undefined;
   /** Called with what the receipt says about the batch, before its first bytes. */
   readonly onHead?: (head: ReceiptHead) => void;
 }
 
 /** The bytes of the batch's receipt as of one moment. The journal does nothing else meanwhile. */
-export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'>, { clock, onHead }: ReceiptOptions) {
+export function receiptOf(
+  journal: Journal,
+  { batch: name }: Pick<Batch, 'batch'>,
+  { clock, currency, onHead }: ReceiptOptions,
+) {
   return inPieces(
     journal.atOneMoment(async function* (frozen) {
       const batch = await frozen.batch(name);
       if (batch === undefined) throw new Error(`there is no batch ${name} any more`);
       const head = await headOf(frozen, batch, clock);
       onHead?.(head);
-      yield `<!doctype html>\n${pageHead(head)}`;
-      for await (const intent of frozen.intents(name)) yield pageRow(intent);
+      const money: Words = (amount) =>
+        amount === null || head.action !== 'balance' ? amount : amountWords(amount, currency);
+      yield `<!doctype html>\n${pageHead(head, money)}`;
+      for await (const intent of frozen.intents(name)) yield pageRow(intent, money);
       yield `${pageRowsEnd}</body></html>\n`;
     }),
   );
@@ -43,6 +52,7 @@ async function headOf(journal: Journal, batch: Batch, clock: Clock) {
   return {
     written_at: timestampOf(clock.now()),
     batch: batch.batch,
+    title: batch.title,
     action,
     plan_hash: batch.hash,
     again_reason: batch.againReason,
@@ -95,17 +105,20 @@ async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Arra
 }
 
 const style = `
-body { font: 10pt/1.4 system-ui, sans-serif; color: #111; background: #fff; margin: 2em auto; max-width: 75em; padding: 0 1em }
-h1 { font-size: 16pt; margin: 0 0 .3em } h2 { font-size: 12pt; margin: 1.6em 0 .4em }
+body { font: 10pt/1.45 system-ui, sans-serif; color: #111; background: #fff; margin: 2em auto; max-width: 75em; padding: 0 1em }
+h1 { font-size: 18pt; margin: 0 0 .2em } h2 { font-size: 12pt; margin: 1.6em 0 .4em; break-after: avoid }
+.sum { font-size: 13pt; margin: 0 0 1em }
 .open { border: 2px solid #111; padding: .5em .8em; font-weight: bold }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .2em .6em .2em 0; border-bottom: 1px solid #bbb; overflow-wrap: anywhere; unicode-bidi: isolate }
+th, td { text-align: left; vertical-align: top; padding: .25em 1em .25em 0; border-bottom: 1px solid #bbb; overflow-wrap: break-word; unicode-bidi: isolate }
 thead { display: table-header-group } tr { break-inside: avoid }
-.facts th { width: 11em; font-weight: normal; color: #444 }
-.n { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; white-space: nowrap }
-code { font: 9pt/1.4 ui-monospace, monospace }
+.facts th { width: 12em; font-weight: normal; color: #444 }
+.n { text-align: right; font-variant-numeric: tabular-nums }
+.n, .w { white-space: nowrap }
+.s { color: #444; font-size: 8pt; display: block }
+code { font: 8pt/1.4 ui-monospace, monospace }
 @page { size: A4 landscape; margin: 12mm }
-@media print { body { margin: 0; padding: 0; max-width: none; font-size: 8pt } code { font-size: 7pt } }
+@media print { body { margin: 0; padding: 0; max-width: none; font-size: 9pt } .s, code { font-size: 7pt } }
 `;
 
 /** Not formatted or escaped, since the policy names the hash of these bytes. */
@@ -114,38 +127,43 @@ const styleTag = new Html(`<style>${style}</style>`);
 // Nothing is loaded, whatever program opens the page. The data block is no script that could run.
 const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
+/** An amount as people read it. For actions that move no money, the text as it is. */
+type Words = <T extends string | null>(amount: T) => T | string;
+
 /** The names and values of the first table; a value of null is not shown. */
 function pageFacts(head: ReceiptHead): readonly (readonly [string, string | Html | null])[] {
   const { action, file, state, rows, steps, head: chain } = head;
   const actors = (all: ReceiptHead['planned_by']): string => all.map(actorText).join(', ') || 'nobody';
+  const minute = (at: Timestamp | null): string | null => (at === null ? null : minuteOf(at));
   return [
+    ['Planned', `${minuteOf(head.created_at)}, by ${actors(head.planned_by)}`],
+    ['Submitted by', head.submitted_by.length === 0 ? null : actors(head.submitted_by)],
+    [steps.some(({ kind }) => kind === 'approved') ? 'Approved by' : 'Confirmed by', actors(head.approved_by)],
+    ['Sent by', actors(head.sent_by)],
+    ['Sending began', minute(head.applied_at)],
+    ['Finished', minute(head.finished_at)],
+    ['State', state],
+    ['Takes back', head.undo_of],
+    ['Why again', head.again_reason],
+    ['Rows that differ', head.discrepancies === 0 ? null : `${head.discrepancies}`],
     ['Action', action],
     ['Server', head.server],
     ['File', file === null ? null : file.name],
     ['SHA-256 of the file', typeof file?.sha256 === 'string' ? html`<code>${file.sha256}</code>` : null],
-    ['Hash of the plan', html`<code>${head.plan_hash}</code>`],
-    ['Takes back', head.undo_of],
-    ['Why again', head.again_reason],
-    ['Planned', `${head.created_at} by ${actors(head.planned_by)}`],
-    ['Submitted by', head.submitted_by.length === 0 ? null : actors(head.submitted_by)],
-    [steps.some(({ kind }) => kind === 'approved') ? 'Approved by' : 'Confirmed by', actors(head.approved_by)],
-    ['Sent by', actors(head.sent_by)],
-    ['Sending began', head.applied_at],
-    ['Finished', head.finished_at],
-    ['State', state],
-    ['Rows', `${rows}`],
-    ['Net as planned', head.net],
-    ['Rows that differ', head.discrepancies === 0 ? null : `${head.discrepancies}`],
-    ['Written', head.written_at],
+    ['Batch', html`${head.batch}, ${rows} rows, plan <code>${head.plan_hash}</code>`],
     ['Head of the journal', chain === null ? null : html`step ${chain.step}, <code>${chain.hash}</code>`],
+    ['Written', minute(head.written_at)],
   ];
 }
 
-function pageHead(head: ReceiptHead): string {
-  const { batch, steps, outcomes, problems } = head;
-  const title = `Receipt for batch ${batch}`;
-  const outcomeRows = outcomes.map(({ outcome, rows, net, gross }) => [outcome, rows, net, gross]);
-  const stepRows = steps.map(({ step, at, actor, kind, row, note }) => [step, at, actorText(actor), kind, row, note]);
+function pageHead(head: ReceiptHead, money: Words): string {
+  const { steps, outcomes, problems } = head;
+  const title = `Receipt: ${head.title}`;
+  const outcomeRows = outcomes.map(({ outcome, rows, net, gross }) => [outcome, rows, money(net), money(gross)]);
+  const stepRows = steps.map(({ step, at, actor, kind, row, note }) => {
+    const what = `${kind.replaceAll('_', ' ')}${row === null ? '' : ` row ${row}`}`;
+    return [step, minuteOf(at), actorText(actor), what, note];
+  });
   const problemRows = problems.map(({ row, column, problem }) => [row, column, problem]);
   const markup = html`<html lang="en">
     <head>
@@ -157,6 +175,7 @@ function pageHead(head: ReceiptHead): string {
     </head>
     <body>
       <h1>${title}</h1>
+      <p class="sum">${sumWords(head, money)}</p>
       ${head.settled ? null : html`<p class="open">${openWords(head)}</p>`}
       <table class="facts">
         ${pageFacts(head).map(([name, value]) =>
@@ -169,13 +188,13 @@ function pageHead(head: ReceiptHead): string {
         )}
       </table>
       <h2>Outcome</h2>
-      ${table(['outcome', 'rows', 'net', 'gross'], [1, 2, 3], outcomeRows)}
+      ${table(['Outcome', 'Rows', 'Net', 'Moved up and down'], [1, 2, 3], [], outcomeRows)}
       <h2>Who did what</h2>
-      ${table(['step', 'time', 'who', 'what', 'row', 'note'], [0, 4], stepRows)}
+      ${table(['Step', 'When', 'Who', 'What', 'Note'], [0], [1, 3], stepRows)}
       ${problems.length === 0 ? null : html`<h2>Problems</h2>`}
-      ${problems.length === 0 ? null : table(['row', 'column', 'problem'], [0], problemRows)}
+      ${problems.length === 0 ? null : table(['Row', 'Column', 'Problem'], [0], [], problemRows)}
       <h2>Rows</h2>
-      ${new Html(tableBegins(rowColumns, rowNumbers))}
+      ${new Html(tableBegins(rowColumns, rowNumbers, rowWhole))}
    `;
   return `${String(markup)}\n`;
 }
@@ -185,14 +204,32 @@ function openWords({ state, counts }: ReceiptHead): string {
   return `This batch is not done (${state}): ${open.map((name) => `${counts[name]} ${name}`).join(', ')}. What became of these rows was not known when this was written.`;
 }
 
-const rowColumns = 'row user what planned before after state evidence record HTTP sent problem mark'.split(' ');
-const rowNumbers = [0, 1, 3, 4, 5, 9];
+/** `9 rows applied, net 126.00 EUR`. */
+function sumWords({ outcomes, action }: ReceiptHead, money: Words): string {
+  const words = outcomes.map(({ outcome, rows, net }) => {
+    return `${counted(rows, 'row')} ${outcome}${action === 'balance' ? `, net ${money(net)}` : ''}`;
+  });
+  return words.join('; ') || 'No rows';
+}
 
-function pageRow(intent: Intent): string {
+const rowColumns = ['Row', 'User', 'What', 'Planned', 'Before', 'After', 'Outcome', 'Proof', 'Sent'];
+const rowNumbers = [0, 3, 4, 5];
+const rowWhole = [6, 8];
+
+function pageRow(intent: Intent, money: Words): string {
   const { row, user, parameters, plannedBefore: from, plannedAfter: to, before, after, state, evidence } = intent;
-  const planned = from === null && to === null ? null : `${from ?? '?'} → ${to ?? '?'}`;
-  const cells = [row, user, whatOf(parameters), planned, before, after, state, evidence, intent.recordId];
-  return String(line([...cells, intent.httpStatus, intent.sentAt, intent.problem, intent.token], rowNumbers));
+  const { plannedUsername, plannedEmail, recordId, httpStatus, token, problem, sentAt } = intent;
+  const planned = from === null && to === null ? null : `${money(from) ?? '?'} → ${money(to) ?? '?'}`;
+  const small = (...parts: readonly (string | null)[]): Html =>
+    html`${parts.map((part) => (part === null ? null : html`<span class="s">${part}</span>`))}`;
+  const who = html`${user} ${plannedUsername}${small(plannedEmail)}`;
+  const what = html`${whatOf(parameters, money)}${small(problem)}`;
+  const record = recordId === null ? null : `record ${recordId}`;
+  const status = httpStatus === null ? null : `HTTP ${httpStatus}`;
+  const proof = html`${evidence === null ? null : evidenceWords[evidence]}${small(token, record, status)}`;
+  const sent = sentAt === null ? null : minuteOf(sentAt);
+  const cells = [row, who, what, planned, money(before), money(after), state.replaceAll('_', ' '), proof, sent];
+  return String(line(cells, rowNumbers, rowWhole));
 }
 
 const pageRowsEnd = '</tbody></table>';
@@ -200,34 +237,45 @@ const pageRowsEnd = '</tbody></table>';
 /** Characters in the table. The results have the whole text. */
 const longestWords = 200;
 
-/** `type add, amount 5.00, description Refund`. */
-function whatOf(parameters: Intent['parameters']): string {
+/** `add 5.00 EUR, Refund` for a balance, otherwise each with its name. */
+function whatOf(parameters: Intent['parameters'], money: Words): string {
   const words = Object.entries(parameters ?? {})
     .filter(([, value]) => value !== null && value !== '')
-    .map(([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`);
+    .map(([name, value]) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value);
+      return name === 'type' || name === 'description' ? text : name === 'amount' ? money(text) : `${name} ${text}`;
+    });
   const text = words.join(', ');
   return text.length > longestWords ? `${text.slice(0, longestWords)}…` : text;
 }
 
-type Cell = string | number | null;
+type Cell = string | number | Html | null;
 
-/** @param numbers indexes of the columns that are aligned to the right */
-function table(columns: readonly string[], numbers: readonly number[], rows: readonly (readonly Cell[])[]): Html {
-  const lines = rows.map((cells) => line(cells, numbers));
-  return new Html(`${tableBegins(columns, numbers)}${lines.join('')}${pageRowsEnd}`);
+/**
+ * @param numbers indexes of the columns that are aligned to the right
+ * @param whole indexes of those whose words stay on one line
+ */
+function table(
+  columns: readonly string[],
+  numbers: readonly number[],
+  whole: readonly number[],
+  rows: readonly (readonly Cell[])[],
+): Html {
+  const lines = rows.map((cells) => line(cells, numbers, whole));
+  return new Html(`${tableBegins(columns, numbers, whole)}${lines.join('')}${pageRowsEnd}`);
 }
 
-function tableBegins(columns: readonly string[], numbers: readonly number[]): string {
-  const cells = columns.map((name, at) => html`<th scope="col" class="${sideOf(at, numbers)}">${name}</th>`);
+function tableBegins(columns: readonly string[], numbers: readonly number[], whole: readonly number[]): string {
+  const cells = columns.map((name, at) => html`<th scope="col" class="${sideOf(at, numbers, whole)}">${name}</th>`);
   return `<table><thead><tr>${cells.join('')}</tr></thead><tbody>\n`;
 }
 
-function line(cells: readonly Cell[], numbers: readonly number[]): Html {
+function line(cells: readonly Cell[], numbers: readonly number[], whole: readonly number[]): Html {
   return html`<tr>
-    ${cells.map((cell, at) => html`<td class="${sideOf(at, numbers)}">${cell}</td>`)}
+    ${cells.map((cell, at) => html`<td class="${sideOf(at, numbers, whole)}">${cell}</td>`)}
   </tr> `;
 }
 
-function sideOf(at: number, numbers: readonly number[]): string {
-  return numbers.includes(at) ? 'n' : 't';
+function sideOf(at: number, numbers: readonly number[], whole: readonly number[]): string {
+  return numbers.includes(at) ? 'n' : whole.includes(at) ? 'w' : 't';
 }

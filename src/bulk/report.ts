@@ -1,8 +1,8 @@
 /** Reports on a batch, as `--json` prints them. Their shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { Batch, BatchState, HoldingRow, Intent, Journal, RowChange } from '../journal/port.ts';
+import type { ApprovalState, Batch, BatchState, HoldingRow, Intent, Journal, RowChange } from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
-import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
+import { amountWords, changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { approvalOf } from './approval.ts';
 import { countNames, countsOf } from './intent.ts';
@@ -10,7 +10,7 @@ import { countNames, countsOf } from './intent.ts';
 export type BatchSummary = Readonly<Awaited<ReturnType<typeof summaryOf>>>;
 export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 
-type SummaryJournal = Pick<Journal, 'tally' | 'holding' | 'lockOwner' | 'approval' | 'wasDiscarded'>;
+type SummaryJournal = Pick<Journal, 'tally' | 'holding' | 'lockOwner' | 'approval' | 'wasDiscarded' | 'reversals'>;
 type ReportJournal = SummaryJournal & Pick<Journal, 'changes'>;
 
 /** @param changes the valid rows of the batch; as the journal has them if left out */
@@ -25,13 +25,14 @@ export async function reportOf(
 
 /** What can be said without reading every row: for lists, and for callers that look every second. */
 export async function summaryOf(journal: SummaryJournal, batch: Batch) {
-  const { action, file, hash, rows, net, problems, behind } = batch;
+  const { action, title, file, hash, rows, net, undoOf, problems, behind } = batch;
   const warnings =
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
   const { counts: states, discrepancies } = await journal.tally(batch.batch);
   const counts = countsOf(states);
   return {
     batch: batch.batch,
+    title,
     action,
     file,
     /** What `--approve` takes. */
@@ -44,6 +45,10 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
     counts,
     /** The planned change of the sum of all balances. */
     net,
+    /** The batch that this one takes back. */
+    undo_of: undoOf,
+    /** The batches that take this one back or may do so, each with its rows. */
+    reversals: counts.applied === 0 ? [] : await journal.reversals(batch.batch),
     /** How many applied rows the balance contradicts, and rows that were made more than once. */
     discrepancies,
     /** Rows that were sent and not made, and hold back `later` rows of their user until a person decides. */
@@ -132,6 +137,7 @@ export async function consentQuestion(
   batch: Batch,
   action: Pick<Action, 'typed'>,
   address: string,
+  currency: string | undefined,
 ): Promise<{ readonly doing: string; readonly typed: string }> {
   const report = await reportOf(journal, batch);
   const { net, gross, users, counts } = report;
@@ -141,8 +147,8 @@ export async function consentQuestion(
   const typed = action.typed === 'net' ? total : String(counts.planned);
   const both =
     total === net
-      ? ` with a net total of ${net}`
-      : ` (net ${net}, ${gross} moved up and down, ${counted(users, 'user')})`;
+      ? ` with a net total of ${amountWords(net, currency)}`
+      : ` (net ${amountWords(net, currency)}, ${amountWords(gross, currency)} moved up and down, ${counted(users, 'user')})`;
   return {
     doing: `send ${counted(counts.planned, 'row')}${left}${action.typed === 'net' ? both : ''} to ${address}`,
     typed,
@@ -165,8 +171,9 @@ export function countWords({ counts }: Pick<BatchSummary, 'counts'>): string {
 }
 
 /** `0.00, gross 1000.00, 2 users`. The gross is left out if all rows go in one direction. */
-export function totalWords(net: string, gross: string, users: number): string {
-  const both = net.replace('-', '') === gross ? net : `${net}, gross ${gross}`;
+export function totalWords(net: string, gross: string, users: number, currency: string | undefined): string {
+  const shown = amountWords(net, currency);
+  const both = net.replace('-', '') === gross ? shown : `${shown}, gross ${amountWords(gross, currency)}`;
   return `${both}, ${counted(users, 'user')}`;
 }
 
@@ -183,6 +190,39 @@ export function discrepancyWords({ discrepancies }: BatchReport): string | null 
 export function isDiscarded({ discarded, counts }: Pick<BatchSummary, 'discarded' | 'counts'>): boolean {
   return discarded && counts.applied + counts.rejected + counts.unknown === 0;
 }
+
+/** The state as people read it: also for whom a plan waits, and whether the batch was taken back. */
+export function stateWords(summary: BatchSummary): string {
+  const { state, counts, rows, discrepancies, approval, reversals } = summary;
+  if (isDiscarded(summary)) return 'discarded';
+  if (state === 'applying') return 'sending';
+  if (state === 'stopped') return 'stopped';
+  if (state === 'planned') {
+    if (counts.planned + counts.blocked === 0) return 'nothing to send';
+    return approvalWords[approval?.state ?? 'not_needed'];
+  }
+  const takenBack = reversals.reduce((sum, { applied }) => sum + applied, 0);
+  if (takenBack > 0) return takenBack === counts.applied ? 'reversed' : 'partly reversed';
+  return counts.applied === rows && discrepancies === 0 ? 'done' : 'done, not all';
+}
+
+const approvalWords: Readonly<Record<ApprovalState, string>> = {
+  not_needed: 'planned',
+  not_submitted: 'planned, needs approval',
+  waiting: 'waits for approval',
+  approved: 'approved',
+  denied: 'denied',
+  expired: 'approval expired',
+};
+
+/** What an outcome rests on, for people. */
+export const evidenceWords = {
+  token: 'its mark, found on the server',
+  record: 'a record on the server',
+  balance: 'the balance',
+  answer: 'the response of the server alone',
+  person: 'the statement of a person',
+} as const;
 
 /** The state of the batch. If the process that sent it has died, it is stopped, whatever the journal says. */
 async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchState> {

@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, NewIntent, RowChange, RowView } from '../journal/port.ts';
-import { changeBetween, moneyText } from '../model/money.ts';
+import { amountWords, changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/spreadsheet.ts';
 
 /** A row as `--json` prints it. The shape is part of the contract with scripts. */
@@ -52,9 +52,10 @@ export function reviewRow(intent: RowView): ReviewRow {
 const longestWords = 40;
 
 /** The first parameters in order: `add 5.00 Refund`. */
-export function parameterWords(parameters: Readonly<Record<string, unknown>>): string {
+export function parameterWords(parameters: Readonly<Record<string, unknown>>, currency?: string): string {
   const words = Object.entries(parameters).flatMap(([name, value]) => {
     if (typeof value !== 'string' && typeof value !== 'number') return [];
+    if (name === 'amount') return amountWords(String(value), currency);
     return name === 'expected_balance' ? `if the balance is ${value}` : value;
   });
   const text = words.join(' ').replaceAll(/\p{Cc}+/gu, ' ');

@@ -49,7 +49,8 @@ function stepsAfter(
     .leftJoin('journal_intents as i', (join) => join.onRef('i.batch', '=', 's.batch').onRef('i.row', '=', 's.row'))
     .leftJoin('journal_batches as b', 'b.batch', 's.batch')
     .select(['s.step', 's.at', 's.actor', 's.kind', 's.batch', 's.row', 's.data', 's.note'])
-    .select(['i.user', 'i.parameters', 'i.state', 'i.evidence', 'i.recordId', 'b.action', 'b.state as batchState'])
+    .select(['i.user', 'i.parameters', 'i.state', 'i.evidence', 'i.recordId'])
+    .select(['b.action', 'b.title', 'b.state as batchState'])
     .where('s.step', order === 'asc' ? '>' : '<', last)
     .orderBy('s.step', order)
     .limit(chunk);
@@ -85,7 +86,7 @@ async function writesOf(connection: Connection, steps: readonly FoundStep[]): Pr
 function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>) {
   const { step, at, kind, batch, row, data, note } = each;
   const actor = JSON.parse(each.actor) as Actor;
-  const common = { step, at, actor, kind, batch, row, note: note ?? accountWords(data) };
+  const common = { step, at, actor, kind, batch, title: each.title, row, note: note ?? accountWords(data) };
   const number = memberOf(data, 'write');
   const write = typeof number === 'number' ? writes.get(number) : undefined;
   if (write !== undefined) {

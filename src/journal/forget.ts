@@ -43,7 +43,7 @@ const tables = [
     ).split(' '),
   },
   { name: 'journal_steps', key: ['step'], texts: ['note'] },
-  { name: 'journal_batches', key: ['batch'], texts: ['problems', 'warnings', 'file', 'againReason'] },
+  { name: 'journal_batches', key: ['batch'], texts: ['problems', 'warnings', 'title', 'file', 'againReason'] },
   { name: 'journal_writes', key: ['write'], texts: ['body', 'answer', 'problem'] },
 ] as const;
 

@@ -60,6 +60,8 @@ export interface PlannedServer {
 export interface NewBatch {
   readonly batch: string;
   readonly action: string;
+  /** What people call it. Part of what is approved. */
+  readonly title: string;
   /** As the user named it; null if the rows did not come from a file. */
   readonly file: string | null;
   readonly fileBytes: number | null;
@@ -347,6 +349,7 @@ export interface UserRow extends Pick<
 > {
   /** Of the batch. */
   readonly action: string;
+  readonly title: string;
   readonly createdAt: Timestamp;
 }
 

@@ -30,6 +30,16 @@ export function readsOf(db: Connection) {
 
   return {
     batch: (name: string) => batchNamed(db, name),
+    /** Plans of the file with these rows that nobody has sent or discarded, the newest first. */
+    plansOf: async (action: string, fileHash: string, rowsDigest: string) => {
+      const plans = db
+        .selectFrom('journal_batches')
+        .selectAll()
+        .where('state', '=', 'planned')
+        .where('action', '=', action);
+      const like = plans.where('fileHash', '=', fileHash).where('rowsDigest', '=', rowsDigest);
+      return (await like.orderBy('batch', 'desc').execute()).map(batchOf);
+    },
     /** Batches with rows that count as not made. */
     batchesNotMade: async () => {
       const rows = db.selectFrom('journal_intents').select('batch').where(isNotMade);
@@ -192,13 +202,25 @@ export function readsOf(db: Connection) {
       const undone = await rows.where('undoOf', '=', batch).where(takesBack).execute();
       return new Map(undone.flatMap(({ undoOfRow, ...by }) => (undoOfRow === null ? [] : [[undoOfRow, by]])));
     },
+    /** The batches that take rows of this one back or may do so, the oldest first: how many rows, and how many of them are done. */
+    reversals: (batch: string) => {
+      const rows = db.selectFrom('journal_intents').where('undoOf', '=', batch).where(takesBack);
+      const counts = rows
+        .groupBy('batch')
+        .select((eb) => [
+          'batch',
+          eb.fn.countAll<number>().as('rows'),
+          eb.fn.countAll<number>().filterWhere('state', '=', 'applied').as('applied'),
+        ]);
+      return counts.orderBy('batch').execute();
+    },
     /** The rows of the user in all batches, the newest batch first. */
     rowsOfUser: async (user: number, limit: number) => {
       const rows = await db
         .selectFrom('journal_intents as i')
         .innerJoin('journal_batches as b', 'b.batch', 'i.batch')
         .select(['i.batch', 'i.row', 'i.state', 'i.parameters', 'i.before', 'i.after', 'i.sentAt'])
-        .select(['b.action', 'b.createdAt'])
+        .select(['b.action', 'b.title', 'b.createdAt'])
         .where('i.user', '=', user)
         .orderBy('b.createdAt', 'desc')
         .orderBy('i.batch', 'desc')

@@ -11,6 +11,7 @@ const tables: readonly string[] = [
   `CREATE TABLE journal_batches (
   batch TEXT PRIMARY KEY,
   action TEXT NOT NULL,
+  title TEXT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('planned', 'applying', 'stopped', 'done')),
   file TEXT,
   file_bytes INTEGER,

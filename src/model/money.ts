@@ -1,5 +1,6 @@
 /** Money is decimal: text in, big.js inside, text out. No amount ever passes through a float. */
 import { Big } from 'big.js';
+import { grouped } from './text.ts';
 
 declare const brand: unique symbol;
 
@@ -62,6 +63,14 @@ export function moneyText(value: Big): Money {
   const places = Math.max(minPlaces, value.c.length - value.e - 1);
   const text = value.toFixed(places);
   return (/^-0\.?0*$/.test(text) ? text.slice(1) : text) as Money;
+}
+
+/** The amount as people read it: `+1,306.00 EUR`. @param isSigned shows the sign of what is above zero, too */
+export function amountWords(amount: string, currency: string | undefined, isSigned = false): string {
+  const [whole = '', cents] = amount.split('.', 2);
+  const sign = isSigned && !/^-|^0*(?:\.0*)?$/.test(amount) ? '+' : '';
+  const digits = `${sign}${grouped(whole)}${cents === undefined ? '' : `.${cents}`}`;
+  return currency === undefined ? digits : `${digits} ${currency}`;
 }
 
 export function moneyOf(value: unknown): Money | null {

@@ -85,7 +85,7 @@ export function wordsIn(text: string): string[] {
 }
 
 /** `1,234,567`. `Intl` would do the same but takes 12 ms to load its tables. */
-export function grouped(count: number | bigint): string {
+export function grouped(count: number | bigint | string): string {
   return String(count).replaceAll(/\B(?=(?:\d{3}){1,20}$)/g, ',');
 }
 

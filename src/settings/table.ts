@@ -123,6 +123,7 @@ export const settingTable = [
   setting('bulk.max_total', money, 'largest sum of changes, up and down, that a batch may make, or off', 25_000),
   setting('bulk.max_day', money, 'largest sum of all changes, up and down, within 24 hours, or off', 50_000),
   setting('bulk.max_rows', kinds.bound, 'rows that a batch may have, or off', 10_000),
+  setting('bulk.currency', kinds.text, 'what all amounts are in, as in EUR; shown with each of them', null),
   setting('bulk.again_within', duration(), 'how long after a row was sent the same row needs --again', '30d'),
   setting('publish.url', database, 'the PostgreSQL database that `publish` writes to, without the password', null),
   setting('publish.password', secret, 'the password there', null),

@@ -16,6 +16,8 @@ import type { Planning, PlanQuestion } from './planning.ts';
 /** What the person chose in the form of the sheet. */
 export interface SheetChoices {
   readonly action: string;
+  /** What to call the batch; null for the name of the file. */
+  readonly title: string | null;
   /** The sheet of an .xlsx file; null for the first visible one. */
   readonly sheet: string | null;
   /** Why it is sent a second time; null if it is not. */
@@ -139,6 +141,7 @@ export class Uploads {
     const { id, name, action, again, allowForce } = sheet;
     const folder = join(this.#folder, id);
     const options = {
+      ...(sheet.title !== null && { name: sheet.title }),
       ...(sheet.sheet !== null && { sheet: sheet.sheet }),
       ...(mark !== null && { decimal: mark }),
       ...(again !== null && { again: true as const, reason: again }),

@@ -110,6 +110,8 @@ describe('a finance clerk', () => {
       await keyboard.type('the second one is 1.50');
       await keyboard.press('Tab');
       await keyboard.type(password);
+      await keyboard.press('Tab');
+      await keyboard.press('Tab');
       await keyboard.press('Enter');
       await boss.page.getByText(/^Denied by .*bea/).waitFor();
       await page.reload();
@@ -141,7 +143,7 @@ describe('a finance clerk', () => {
         { fault: 'error_503', match: put(d) },
       ]);
       await page.getByRole('link', { name: 'Home' }).click();
-      await page.getByText('approved, to be sent').waitFor();
+      await page.getByText('to be sent', { exact: true }).waitFor();
       await page.goto(second);
       const typed = page.getByLabel(/^To send 3 rows with a net total of 12\.00 to /);
       await typed.fill('120');
@@ -283,7 +285,7 @@ describe('several people and tabs at once', () => {
       expect(told.flat()).toHaveLength(1);
       expect(told.flat()[0]).toMatch(/^bea has approved batch \S+ already/);
       await page.goto(place);
-      await page.getByText('✓ approved').waitFor();
+      await page.locator('.lead').getByText('✓ approved').waitFor();
       expect(await page.getByText(/^Approved by account b/).count()).toBe(2);
       await pressSend(page, '6');
       await page.getByText('✓ done').waitFor();

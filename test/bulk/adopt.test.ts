@@ -98,7 +98,9 @@ describe('marks that the journal does not know', () => {
     });
     const rows = await intents(batch);
     const asPlanned = rows.map((each) => ({ ...each, state: 'planned' as const }));
-    expect(stored?.hash).toBe(planHash({ action: 'balance', fileHash: null, server, undoOf: null }, asPlanned));
+    expect(stored?.hash).toBe(
+      planHash({ action: 'balance', title: 'Found on the server', fileHash: null, server, undoOf: null }, asPlanned),
+    );
     expect(rows.map(({ row, user, plannedAfter, sentAt }) => [row, user, plannedAfter, sentAt])).toEqual([
       [2, 5, null, at(0)],
       [3, 9, '15.00', at(0)],

@@ -141,7 +141,10 @@ describe('the header', () => {
 describe('the hash of a plan', () => {
   const server = { address: 'http://x', keyMark: 'abcd', owner: '1' };
   const hashOf = async (rows: readonly Cells[], more = {}): Promise<string> =>
-    planHash({ action: 'balance', fileHash: 'f', server, undoOf: null, ...more }, (await planned(rows)).rows);
+    planHash(
+      { action: 'balance', title: 't', fileHash: 'f', server, undoOf: null, ...more },
+      (await planned(rows)).rows,
+    );
   const one: Cells = [1, 'add', '5', 'x'];
 
   test('is the same for the same plan', async () => {
@@ -153,6 +156,7 @@ describe('the hash of a plan', () => {
     ['user', [[2, 'add', '5', 'x']], {}],
     ['description', [[1, 'add', '5', 'y']], {}],
     ['row more', [one, one], {}],
+    ['title', [one], { title: 'u' }],
     ['file', [one], { fileHash: 'g' }],
     ['server', [one], { server: { ...server, address: 'http://y' } }],
     ['owner of the key', [one], { server: { ...server, owner: '2' } }],

@@ -38,13 +38,15 @@ describe('The applied amount', () => {
     const planned = (await bulk(['status', batch])).stdout;
     expect(planned).toMatch(/^net {7}-497.50, gross 502.50, 2 users$/m);
     expect(planned).not.toContain('applied ');
-    expect((await bulk(['status'])).stdout).toMatch(/planned +balance +net -497.50 /);
+    expect((await bulk(['status'])).stdout).toMatch(/planned +credit +balance +net -497.50 /);
 
     const lines = /^state .*\napplied {3}net 2.50, 1 user\nplanned {3}net -497.50, gross 502.50, 2 users\n/m;
     const sent = await bulk(['apply', batch, '--approve', hash]);
     expect([sent.code, sent.stdout]).toEqual([5, expect.stringMatching(lines)]);
     expect((await bulk(['status', batch])).stdout).toMatch(lines);
-    expect((await bulk(['status'])).stdout).toMatch(/done +balance +applied net 2.50 \(planned -497.50\) /);
+    expect((await bulk(['status'])).stdout).toMatch(
+      /done, not all +credit +balance +applied net 2.50 \(planned -497.50\) /,
+    );
     const results = await bulk(['results', batch, '-o', 'out']);
     expect(results.stdout).toMatch(/^applied {3}net 2.50, 1 user\nplanned {3}net -497.50, gross 502.50, 2 users\n/);
     expect(JSON.parse(readFileSync(join(folder, 'out/manifest.json'), 'utf8')) as Manifest).toMatchObject({
@@ -93,7 +95,7 @@ describe('The typed total', () => {
     const net = await apply('0.00');
     expect([net.code, made(sandbox)]).toEqual([2, 0]);
     expect(net.stderr.replaceAll(/\s+│?\s*/g, ' ')).toContain(
-      `To send 2 rows (net 0.00, 1000.00 moved up and down, 2 users) to ${sandbox.url}, type 0.00 / 1000.00 / 2`,
+      `To send 2 rows (net 0.00, 1,000.00 moved up and down, 2 users) to ${sandbox.url}, type 0.00 / 1000.00 / 2`,
     );
     expect((await apply('0.00 / 1000.00 / 3')).code).toBe(2);
     expect(made(sandbox)).toBe(0);

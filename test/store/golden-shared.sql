@@ -1,6 +1,7 @@
 CREATE TABLE journal_batches (
   batch text COLLATE "C" PRIMARY KEY,
   action text COLLATE "C" NOT NULL,
+  title text COLLATE "C" NOT NULL,
   state text COLLATE "C" NOT NULL CHECK (state IN ('planned', 'applying', 'stopped', 'done')),
   file text COLLATE "C",
   file_bytes bigint,

@@ -79,7 +79,8 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
       const sheet = sheetWith(rows);
       const read = readRows(sheet, action, { decimals: 2, mark: null, allowForce });
       const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
-      return (await planBatch(planPorts, { action, rows: read, source: { file, undoOf: null, again } })).batch;
+      return (await planBatch(planPorts, { action, rows: read, source: { title: null, file, undoOf: null, again } }))
+        .batch;
     },
     send: async (batch, settleAfterMs = 10 * minuteMs) => {
       const ports = { ...common, memory: null, sleep: () => Promise.resolve(), progress: () => {} };

@@ -92,7 +92,7 @@ export async function plan(journal: Journal, client: Client, sheet: Sheet, tried
     rules: { ...openRules, caps: { ...noCaps, ...tried.caps } },
   };
   const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
-  const source = { file, undoOf: null, again: { reason: tried.againReason ?? null } };
+  const source = { title: null, file, undoOf: null, again: { reason: tried.againReason ?? null } };
   return (await planBatch(ports, { action: balance, rows, source })).batch;
 }
 

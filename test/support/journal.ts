@@ -39,6 +39,7 @@ export function newBatch(fields: Partial<NewBatch> = {}): NewBatch {
   return {
     batch: 'one',
     action: 'balance',
+    title: 'credit',
     file: 'credit.csv',
     fileBytes: 100,
     fileHash: 'f1',

@@ -176,8 +176,8 @@ describe('the audit', () => {
     for (let user = 1; user <= 500; user += 1) await journal.viewed(user, 'record');
     await journal.close();
     const shown = await (await anna.get('/audit')).text();
-    expect(shown).toContain('These are the newest 500 steps.');
-    expect(shown.indexOf('>499<')).toBeGreaterThan(shown.indexOf('>500<'));
+    expect(shown).toContain('These are the newest 500 acts.');
+    expect(shown.indexOf('of user 499<')).toBeGreaterThan(shown.indexOf('of user 500<'));
     expect(await (await anna.get('/audit?user=500')).text()).not.toContain('to see older ones');
   });
 });

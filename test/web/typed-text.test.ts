@@ -7,6 +7,8 @@ import { expect, test } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
 import { csv, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
+import { newAccount, quickCost } from '../support/people.ts';
+import { hashPassword } from '../../src/people/sign-in.ts';
 import { listening } from '../support/listening.ts';
 import { isSoak } from '../support/part.ts';
 
@@ -64,7 +66,9 @@ function formsIn(page: string): Form[] {
       if (type !== 'password') texts.push(name);
     }
     const action = (/\baction="([^"]*)"/.exec(head)?.[1] ?? '').replaceAll('&amp;', '&');
-    return [{ action, isUpload: /multipart/.test(head), fields, texts }];
+    // A button may send the same form to another address.
+    const others = [...body.matchAll(/formaction="([^"]*)"/g)].map(([, other = '']) => other);
+    return [action, ...others].map((each) => ({ action: each, isUpload: /multipart/.test(head), fields, texts }));
   });
 }
 
@@ -94,7 +98,7 @@ async function formsOf(browser: Browser): Promise<Map<string, Form>> {
 
 /** A batch that can be sent at once, and one that another person must approve first: their forms differ. */
 const worlds = [
-  ['', ['action', 'sheet', 'again', 'typed', 'why', 'what', 'name', 'os_users']],
+  ['', ['action', 'title', 'sheet', 'again', 'typed', 'why', 'what', 'name', 'os_users']],
   ['bulk: {approval: {balance: {net: 1}}}\n', ['note', 'again', 'reason']],
 ] as const;
 
@@ -109,7 +113,8 @@ test.each(worlds)(
     });
     const { url, asked } = await trap();
     const maker = await world.browser('mia', ['maker']);
-    const all = await world.browser('zoe', roles);
+    await world.people.add(newAccount('zoe', { roles, password: await hashPassword('correct horse', quickCost) }));
+    const all = await world.browser('zoe');
     // So that there is a batch, a row and a run with forms of their own.
     const rows = `${csv}1,add,5,x\n`;
     const place = (await maker.upload('/batches', { action: 'balance', sheet: '', again: '' }, 'credit.csv', rows))

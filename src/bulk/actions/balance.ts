@@ -30,8 +30,9 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
   ],
   examples: [
     { user_id: '42', type: 'add', amount: '5.00', description: 'Credit for the outage' },
-    { user_id: '43', type: 'add', amount: '7.50', description: 'Credit for the outage' },
-    { user_id: '44', type: 'remove', amount: '2.00', description: 'Correction of a double payment' },
+    { user_id: '44', type: 'add', amount: '7.50', description: 'Credit for the outage' },
+    // In the seed of the sandbox, this user has enough.
+    { user_id: '43', type: 'remove', amount: '2.00', description: 'Correction of a double payment' },
   ],
   target: 'user',
   userFields: [],

@@ -127,7 +127,7 @@ async function listBatches(context: CliContext): Promise<void> {
   for (const batch of batches) {
     const summary = await summaryOf(journal, batch);
     setExitCode(context, [summary]);
-    printLine(context, batchLine(summary, await appliedNetOf(journal, summary)));
+    printLine(context, batchLine(summary, await appliedNetOf(journal, summary), context.settings().bulk.currency));
   }
 }
 

@@ -85,15 +85,19 @@ interface PlannedBatch {
   /** As they were planned: reading a large batch back would take as long as planning it. */
   readonly rows: BatchRows;
   readonly report: BatchReport;
+  /** It was planned before. */
+  readonly isEarlier: boolean;
 }
 
-/** Plans the rows under a new name, which the log has from the first request on, and stores the batch. */
-export async function planRows(ports: BulkPorts, wanted: Plannable): Promise<PlannedBatch> {
+/** Plans the rows under a new name, which the log has from the first request on, and stores the batch, as `planBatch` does. */
+export async function planRows(ports: BulkPorts, wanted: Plannable, goesOn = false): Promise<PlannedBatch> {
   const name = newBatchId(ports.clock);
   ports.about(name);
-  const { batch, rows: planned } = await planBatch(ports, wanted, name);
+  const { batch, rows: planned } = await planBatch(ports, wanted, name, goesOn);
+  ports.about(batch.batch);
   const rows = plannedRows(planned);
-  return { batch, rows, report: await reportOf(ports.journal, batch, rows.changes) };
+  const isEarlier = batch.batch !== name;
+  return { batch, rows, report: await reportOf(ports.journal, batch, rows.changes), isEarlier };
 }
 
 /** Reads the rows. */
@@ -115,7 +119,8 @@ export async function readFile(
     mark: flags.decimal ?? null,
     allowForce: flags.allowForce === true,
   });
-  return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
+  const source = { title: flags.name ?? null, file: { name: file, bytes: sheet.bytes, hash: sheet.hash } };
+  return { action, rows, source: { ...source, undoOf: null, again } };
 }
 
 /** Prints the whole plan, or its JSON, or writes it to a sheet. With invalid rows, the exit code is 2. */

@@ -35,7 +35,11 @@ async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags
   const path = newFile(context, file, flags.force === true);
   let head: ReceiptHead | undefined;
   const { chunks, end } = measured(
-    receiptOf(journal, batch, { clock: systemClock, onHead: (made) => void (head = made) }),
+    receiptOf(journal, batch, {
+      clock: systemClock,
+      currency: context.settings().bulk.currency,
+      onHead: (made) => void (head = made),
+    }),
   );
   const bytes = await writeDurableFile(path, chunks, context.signal);
   if (head === undefined) throw new Error('a receipt has no head');

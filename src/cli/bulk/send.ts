@@ -7,6 +7,7 @@ import { batchOf, checkFile, checkServer, type Consent } from '../../bulk/claim.
 import { consentQuestion, reportOf } from '../../bulk/report.ts';
 import { checkSendable } from '../../bulk/send-batch.ts';
 import { UsageError } from '../../model/errors.ts';
+import { minuteOf } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printNote, printResult } from '../output.ts';
 import { canAsk, noteServer, promptForConsent } from '../prompts.ts';
@@ -63,8 +64,12 @@ async function runRun(
 ): Promise<void> {
   const ports = await openBulk(context);
   const read = await readFile(context, actionName, file, flags);
-  const plan = await planRows(ports, read);
+  const plan = await planRows(ports, read, true);
   const { batch, report } = plan;
+  if (plan.isEarlier) {
+    const at = minuteOf(batch.createdAt);
+    printNote(context, `This file was planned on ${at}, and the plan still holds. Going on with batch ${batch.batch}.`);
+  }
   await notePlan(context, plan);
   if (!isValid(report)) {
     if (context.json()) printJson(context, report);
@@ -138,7 +143,8 @@ async function approve({ context, ports, batch, action, flags }: Job): Promise<s
       },
     );
   }
-  const question = await consentQuestion(ports.journal, batch, action, ports.client.address);
+  const { currency } = context.settings().bulk;
+  const question = await consentQuestion(ports.journal, batch, action, ports.client.address, currency);
   await promptForConsent(context, question, false);
   return `by typing ${question.typed}`;
 }

@@ -20,6 +20,7 @@ export interface AgainFlags {
 }
 
 export interface PlanFlags extends AgainFlags {
+  readonly name?: string;
   readonly sheet?: string;
   readonly decimal?: Exclude<DecimalMark, null>;
   readonly allowForce?: true;
@@ -41,6 +42,7 @@ export const lookHelp = `${batchHelp}; \`last\` is the newest`;
 
 export function addPlanFlags(command: Command): Command {
   return command
+    .option('--name <words>', 'what to call the batch (default: the name of the file)')
     .option('--sheet <name>', 'the sheet of an .xlsx file (default: the first visible one)')
     .addOption(new Option('--decimal <mark>', 'the decimal mark of amounts').choices(['comma', 'point']))
     .option(

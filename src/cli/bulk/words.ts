@@ -8,6 +8,7 @@ import {
   countWords,
   discrepancyWords,
   isDiscarded,
+  stateWords,
   totalWords,
 } from '../../bulk/report.ts';
 import {
@@ -26,6 +27,7 @@ import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Batch, BatchPeople, Journal, RowView } from '../../journal/port.ts';
 import { approversWords } from '../../journal/standing.ts';
 import { actorText } from '../../model/actor.ts';
+import { amountWords } from '../../model/money.ts';
 import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
@@ -40,16 +42,17 @@ import { newFile } from '../files.ts';
 const maxLines = 25;
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
-  const { batch, action, file, rows, state } = report;
+  const { batch, title, action, file, rows, state } = report;
   const { environment, profile } = context.settings();
   const count = `rows      ${grouped(rows)}: ${countWords(report)}`;
   const totals = totalLines(context, report);
   return [
-    `batch     ${paint(context, 'bold', batch)}`,
+    `batch     ${batch}, ${paint(context, 'bold', onOneLine(title))}`,
     ...(environment === undefined ? [] : [`server    ${environment.name}`]),
     ...(profile === undefined ? [] : [`profile   ${profile}`]),
     `action    ${action}${file === null ? '' : `, from ${file}`}`,
-    `state     ${state}${!report.discarded ? '' : isDiscarded(report) ? ', discarded' : ', the rest was discarded'}`,
+    `state     ${stateWords(report)}${report.discarded && !isDiscarded(report) ? ', the rest was discarded' : ''}`,
+    ...reversalLines(report),
     ...(state === 'planned' ? [count, ...totals] : [...totals, count]),
   ];
 }
@@ -57,11 +60,12 @@ export function reportLines(context: CliContext, report: BatchReport): string[] 
 /** Returns the sums: applied, planned, and by how much the balances seen differ. */
 export function totalLines(context: CliContext, report: BatchReport): string[] {
   const { state, net, gross, users } = report;
+  const { currency } = context.settings().bulk;
   const differs = discrepancyWords(report);
-  if (state === 'planned') return [`net       ${totalWords(net, gross, users)}`];
+  if (state === 'planned') return [`net       ${totalWords(net, gross, users, currency)}`];
   return [
-    `applied   net ${totalWords(report.applied_net, report.applied_gross, report.applied_users)}`,
-    `planned   net ${totalWords(net, gross, users)}`,
+    `applied   net ${totalWords(report.applied_net, report.applied_gross, report.applied_users, currency)}`,
+    `planned   net ${totalWords(net, gross, users, currency)}`,
     ...(differs === null ? [] : [`${paint(context, 'yellow', 'differs')}   ${differs}`]),
   ];
 }
@@ -73,17 +77,19 @@ export function peopleLines(people: BatchPeople): string[] {
   );
 }
 
-export function batchLine(summary: BatchSummary, appliedNet: string): string {
-  const { batch, state, action, file, net, discrepancies, approval } = summary;
-  const total = state === 'planned' ? `net ${net}` : `applied net ${appliedNet} (planned ${net})`;
+export function batchLine(summary: BatchSummary, appliedNet: string, currency: string | undefined): string {
+  const { batch, title, state, action, file, net, discrepancies } = summary;
+  const words = (amount: string): string => amountWords(amount, currency);
+  const total = state === 'planned' ? `net ${words(net)}` : `applied net ${words(appliedNet)} (planned ${words(net)})`;
   const differs = discrepancies === 0 ? '' : `, ${discrepancies} ${discrepancies === 1 ? 'differs' : 'differ'}`;
-  const from = file === null ? '' : `  ${file}`;
-  const pending =
-    approval === null || approval.missing === 0 || state === 'done'
-      ? ''
-      : `, approval: ${approvalStates[approval.state]} ${approval.missing} of ${approval.needed}`;
-  const word = isDiscarded(summary) ? 'discarded' : state.padEnd(8);
-  return `${batch}  ${word}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${pending}${differs}${from}`;
+  const from = file === null ? '' : `  ${onOneLine(file)}`;
+  const first = `${batch}  ${stateWords(summary).padEnd(18)}  ${onOneLine(title)}`;
+  return `${first}  ${action}  ${total}  ${countWords(summary)}${differs}${from}`;
+}
+
+function reversalLines({ undo_of: of, reversals }: BatchReport): string[] {
+  const by = reversals.map(({ batch, rows, applied }) => `${batch} (${applied} of ${counted(rows, 'row')} sent)`);
+  return [...(of === null ? [] : [`reverses  ${of}`]), ...(by.length === 0 ? [] : [`reversal  ${by.join(', ')}`])];
 }
 
 /** Returns the lines below the rows of a plan. */
@@ -91,7 +97,8 @@ export function planLines(context: CliContext, report: BatchReport): string[] {
   return [
     ...reportLines(context, report),
     ...report.types.map(
-      ({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amount}`,
+      ({ type, rows: count, amount }) =>
+        `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amountWords(amount, context.settings().bulk.currency)}`,
     ),
     `hash      ${report.hash}`,
     ...approvalLines(report),

@@ -1,15 +1,19 @@
 /** Who did what, from the steps of the journal, and whether their chain is whole. */
+import { type Act, actsOf } from '../../journal/acts.ts';
 import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { writtenId } from '../../model/records.ts';
-import { counted } from '../../model/text.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { addDays, startOfDay, timestampOf, unlessAborted } from '../../model/time.ts';
-import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { anchor, html, type Html, type Part, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
 
-/** Only the newest steps are shown. A shorter period or `admin-mirror audit` shows the others. */
+/** Only the newest steps are read, and the newest acts shown. A shorter period or `admin-mirror audit` shows the others. */
+const maxRead = 2_000;
 const maxShown = 500;
+/** Of one act. The page of the batch and `admin-mirror audit` have all. */
+const maxSteps = 50;
 
 export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link, refusal } = visit;
@@ -36,28 +40,36 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const entries: AuditEntry[] = [];
   let isMore = false;
   for await (const each of ports.journal.audit(filter, 'desc')) {
-    isMore = entries.length === maxShown;
+    isMore = entries.length === maxRead;
     if (isMore) break;
     entries.push(each);
   }
+  const acts = actsOf(entries.reverse()).reverse();
+  const shown = acts.slice(0, maxShown);
   const head = await ports.journal.head();
   const body = html`${form}
-    ${isMore ? html`<p class="note">These are the newest ${maxShown} steps. Choose a shorter period to see older ones.</p>` : null}
-    ${tableTag<AuditEntry>(
-      'Steps, the newest first',
+    ${isMore || acts.length > maxShown ? html`<p class="note">These are the newest ${counted(shown.length, 'act')}. Choose a shorter period to see older ones.</p>` : null}
+    ${tableTag<Act>(
+      'Who did what, the newest first',
       [
-        ['When', ({ at }) => timeTag(at)],
-        ['Who', ({ actor }) => actorText(actor)],
-        ['What', ({ kind, action }) => [kind, action === null ? null : html` <span class="soft">${action}</span>`]],
-        ['Batch', ({ batch }) => (batch === null ? null : anchor(link(`/batches/${batch}`), batch))],
-        ['Row', ({ row }) => row, 'number'],
-        ['User', ({ user: of }) => (of === null ? null : anchor(link(`/data/users/${of}`), of)), 'number'],
-        ['Amount', ({ type, amount }) => (amount === null ? null : `${type ?? ''} ${amount}`), 'number'],
-        ['State', ({ state, evidence }) => [state, evidence === null ? null : `, by ${evidence}`]],
-        ['Note', ({ note }) => note],
+        ['When', ({ steps: [{ at }] }) => timeTag(at)],
+        ['Who', ({ steps: [{ actor }] }) => actorText(actor)],
+        [
+          'What',
+          ({ words, steps }) => [
+            linked(visit, words, steps[0]),
+            steps.length === 1
+              ? null
+              : html`<details>
+                  <summary class="small soft">${counted(steps.length, 'step')}</summary>
+                  ${stepsTag(visit, steps.slice(0, maxSteps))}
+                  ${steps.length > maxSteps ? html`<p class="soft">… and ${grouped(steps.length - maxSteps)} more.</p>` : null}
+                </details>`,
+          ],
+        ],
       ],
-      entries,
-      'No steps were found.',
+      shown,
+      'Nothing was found.',
     )}
     <h2>The chain</h2>
     <p>
@@ -66,6 +78,29 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     </p>
     <form method="get" action="${link('/audit/verify')}"><button class="quiet">Check the whole chain</button></form>`;
   return page('Audit', body);
+}
+
+function linked({ link }: Visit, words: string, { batch, user }: AuditEntry): Part {
+  if (batch !== null) return anchor(link(`/batches/${batch}`), words);
+  return user === null ? words : anchor(link(`/data/users/${user}`), words);
+}
+
+function stepsTag({ link }: Visit, steps: readonly AuditEntry[]): Html {
+  return tableTag<AuditEntry>(
+    'Steps, in their order',
+    [
+      ['Step', ({ step }) => step, 'number'],
+      ['When', ({ at }) => timeTag(at)],
+      ['Who', ({ actor }) => actorText(actor)],
+      ['What', ({ kind, action }) => [kind, action === null ? null : html` <span class="soft">${action}</span>`]],
+      ['Row', ({ row }) => row, 'number'],
+      ['User', ({ user: of }) => (of === null ? null : anchor(link(`/data/users/${of}`), of)), 'number'],
+      ['Amount', ({ type, amount }) => (amount === null ? null : `${type ?? ''} ${amount}`), 'number'],
+      ['State now', ({ state, evidence }) => [state, evidence === null ? null : `, by ${evidence}`]],
+      ['Note', ({ note }) => note],
+    ],
+    steps,
+  );
 }
 
 function userIn(text: string): number {

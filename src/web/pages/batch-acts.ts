@@ -2,14 +2,16 @@
 import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';
-import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
+import { type BatchReport, consentQuestion, evidenceWords } from '../../bulk/report.ts';
 import { actorText } from '../../model/actor.ts';
+import { amountWords } from '../../model/money.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { roughLength, secondMs } from '../../model/time.ts';
 import {
   buttonForm,
   html,
   type Html,
+  type Part,
   postForm,
   reasonField,
   textField,
@@ -27,78 +29,117 @@ import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 
-/** The next step of the batch, as a form if the caller may take it. */
-export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: BatchReport): Promise<Html> {
-  const { may, link } = visit;
-  const { state, counts, approval, holding } = report;
-  if (state === 'applying') return sendingTag(visit, ports, report);
-  const at = (what: string): string => link(`/batches/${batch.batch}/${what}`);
+/** Says who must do what next with the batch, in a sentence. */
+export function nextWords({ may, caller }: Visit, { state, counts, approval, rows }: BatchReport): string | null {
   const left = counts.planned + counts.blocked;
   const isMaker = may('maker');
-  const waits = state !== 'done' && approval !== null && approval.missing > 0;
-  if (waits && approval.state === 'waiting') {
-    return html`<h2>It waits for approval</h2>
-      ${may('approver') ? decisionTag(visit, ports, batch, approval.hash) : null}`;
+  if (state === 'applying') return null;
+  if (state === 'stopped' || counts.unknown > 0) {
+    return isMaker ? 'Next: press “Go on” at the end of this page.' : 'Next: a maker continues it.';
   }
-  if (left > 0 && waits) {
-    const isDenied = approval.state === 'denied';
-    return html`<h2>${isDenied ? 'It was denied' : 'Another person must approve it'}</h2>
-      ${isDenied && isMaker ? html`<p>The reason is below. Correct the sheet and upload it as a new batch, or submit this one again.</p>` : null}
-      ${isMaker ? submitTag(at) : null}`;
+  if (state === 'done') return counts.applied === rows ? 'Nothing is left to do.' : null;
+  if (left === 0) return 'None of its rows can be sent. Next: correct the sheet, and upload it as a new batch.';
+  if (approval !== null && approval.missing > 0) {
+    if (approval.state !== 'waiting') {
+      return isMaker
+        ? 'Next: check the rows, then ask for approval at the end of this page.'
+        : 'Next: a maker submits it.';
+    }
+    if (mayDecide(approval, caller)) return 'Next: check the rows, then approve or deny it at the end of this page.';
+    if (approval.approvers.length > 0) return `Next: ${approval.approvers.join(' or ')} approves or denies it.`;
+    return 'Nobody can approve it now. Next: an admin adds an approver on the page People.';
+  }
+  return isMaker ? 'Next: check the rows, then send it at the end of this page.' : 'Next: a maker sends it.';
+}
+
+function mayDecide({ approvers }: NonNullable<BatchReport['approval']>, caller: Visit['caller']): boolean {
+  return caller !== null && approvers.includes(caller.account.name);
+}
+
+/** The next step of the batch, as a form if the caller may take it: the last thing on the page. */
+export async function decideTag(
+  visit: Visit,
+  ports: ConsolePorts,
+  batch: Batch,
+  { state, counts, approval, holding }: BatchReport,
+): Promise<Html> {
+  const at = (what: string): string => visit.link(`/batches/${batch.batch}/${what}`);
+  const left = counts.planned + counts.blocked;
+  const isMaker = visit.may('maker');
+  const of = (title: string, content: Part): Html =>
+    html`<section class="decide">
+      <h2>${title}</h2>
+      ${content}
+    </section>`;
+  if (state === 'applying') return html``;
+  if (state !== 'done' && left > 0 && approval !== null && approval.missing > 0) {
+    if (approval.state === 'waiting') {
+      const form = mayDecide(approval, visit.caller) ? decisionTag(visit, ports, batch, approval.hash) : null;
+      return form === null ? html`` : of('Approve it or deny it', form);
+    }
+    if (!isMaker) return html``;
+    return of(
+      approval.state === 'denied' ? 'It was denied' : 'Another person must approve it',
+      html`${approval.state === 'denied' ? html`<p>The reason is above. Correct the sheet and upload it as a new batch, or submit this one again.</p>` : null}
+      ${submitTag(at, batch)}`,
+    );
   }
   if (!isMaker) return html``;
-  if (state === 'planned') {
-    if (left === 0) {
-      return html`<p class="note">None of its rows can be sent. Correct the sheet and upload it as a new batch.</p>`;
-    }
-    const { doing, typed } = await consentQuestion(ports.journal, batch, actionOf(batch.action), batch.server.address);
-    return html`<h2>Send it</h2>
-      ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can instead correct the sheet and plan it again.</p>`}
-      <form method="post" action="${at('send')}">
-        ${textField(`To ${doing}, type ${typed}`, 'typed', html`required`)} ${againTag()} <button>Send</button>
-      </form>`;
+  if (state === 'planned' && left > 0) {
+    const { currency } = ports.settings.bulk;
+    const action = actionOf(batch.action);
+    const { doing, typed } = await consentQuestion(ports.journal, batch, action, batch.server.address, currency);
+    return of(
+      'Send it',
+      html`${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can instead correct the sheet and plan it again.</p>`}
+        <form method="post" action="${at('send')}">
+          ${textField(`To ${doing}, type ${typed}`, 'typed', html`required`)} ${againTag(batch)} <button>Send</button>
+        </form>`,
+    );
   }
   if (state === 'stopped' || counts.unknown > 0) {
     const { sending = 0 } = await ports.journal.counts(batch.batch);
-    return html`<h2>${state === 'stopped' ? 'It stopped before its end' : 'Some outcomes are open'}</h2>
-      ${sending === 0 ? null : html`<p class="note">The process that sent it ended while ${counted(sending, 'row was', 'rows were')} under way: it was killed, or its machine stopped.</p>`}
-      <p>
-        “Go on” looks at every open row on the server
-        first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
-        No row is sent twice.
-      </p>
-      ${holding.length === 0 ? null : html`<p class="note">First decide about ${counted(holding.length, 'row')} that ${holding.length === 1 ? 'holds' : 'hold'} others back: they are listed below.</p>`}
-      ${postForm(at('resume'), html`${againTag()}<button>Go on</button>`)}`;
+    return of(
+      state === 'stopped' ? 'It stopped before its end' : 'Some outcomes are open',
+      html`${sending === 0 ? null : html`<p class="note">The process that sent it ended while ${counted(sending, 'row was', 'rows were')} under way: it was killed, or its machine stopped.</p>`}
+        <p>
+          “Go on” looks at every open row on the server
+          first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
+          No row is sent twice.
+        </p>
+        ${holding.length === 0 ? null : html`<p class="note">First decide about ${counted(holding.length, 'row')} that ${holding.length === 1 ? 'holds' : 'hold'} others back: they are listed above.</p>`}
+        ${postForm(at('resume'), html`${againTag(batch)}<button>Go on</button>`)}`,
+    );
   }
   return html``;
 }
 
-function againTag(): Html {
+/** Nobody is asked for a reason that was given with the plan. */
+function againTag({ againReason, undoOf }: Pick<Batch, 'againReason' | 'undoOf'>): Part {
+  if (againReason !== null || undoOf !== null) return null;
   return html`<details>
     <summary>It was sent before</summary>
     ${reasonField('Reason for sending it again, which stays on record', 'again')}
   </details>`;
 }
 
-function submitTag(at: (what: string) => string): Html {
+function submitTag(at: (what: string) => string, batch: Batch): Html {
   const note = reasonField('Note to the approver', 'note');
-  return postForm(at('submit'), html`${note} ${againTag()} <button>Submit for approval</button>`);
+  return postForm(at('submit'), html`${note} ${againTag(batch)} <button>Submit for approval</button>`);
 }
 
+/** One form for both, so that there is one field for the password. */
 function decisionTag(visit: Visit, ports: ConsolePorts, { batch }: Batch, hash: string): Html {
   const at = (what: string): string => visit.link(`/batches/${batch}/${what}`);
-  const proof = proofTag(visit, ports, `/batches/${batch}`);
   return html`<form method="post" action="${at('approve')}">
-      <input type="hidden" name="hash" value="${hash}" />
-      <p>First look at every row below.</p>
-      <p>${proof}</p>
+    <input type="hidden" name="hash" value="${hash}" />
+    ${textField('Why not, if you deny it', 'reason', html`maxlength="500" value="${visit.form.get('reason')}"`)}
+    <p>${proofTag(visit, ports, `/batches/${batch}`)}</p>
+    <div class="buttons">
       <button>Approve</button>
-    </form>
-    <form method="post" action="${at('deny')}">
-      ${reasonField('Why not', 'reason', { typed: visit.form.get('reason') })}
-      <p>${proof}</p>
-      <button class="danger">Deny</button>
-    </form>`;
+      <button class="danger quiet" formaction="${at('deny')}">Deny</button>
+    </div>
+  </form>`;
 }
 
 export function approvalTag({ approval, state: of }: BatchReport): Html {
@@ -140,7 +181,8 @@ function doneOf({ rows, counts }: Pick<BatchReport, 'rows' | 'counts'>): number 
   return rows - counts.planned - counts.blocked - counts.invalid;
 }
 
-function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchReport): Html {
+export function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchReport): Html {
+  if (report.state !== 'applying') return html``;
   const { link, may } = visit;
   const here = sendings.running(report.batch);
   const at = `/batches/${report.batch}`;
@@ -246,6 +288,12 @@ function approvePorts(visit: Visit, ports: ConsolePorts) {
 }
 
 export function approve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  // Whoever has typed why not has pressed the wrong button, or Enter.
+  if ((visit.form.get('reason')?.trim() ?? '') !== '') {
+    throw new UsageError('you gave a reason to deny the batch; nothing was approved', {
+      advice: 'Press “Deny”, or empty the reason to approve it.',
+    });
+  }
   return afterwards(visit, ports, (batch) =>
     approveBatch(approvePorts(visit, ports), batch, visit.form.get('hash') ?? ''),
   );
@@ -293,13 +341,20 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const { state, evidence } = intent;
   const { before, after } = reviewRow(intent);
   const { link } = visit;
+  const { currency } = ports.settings.bulk;
+  const isMoney = actionOf(batch.action).typed === 'net';
+  const amount = (text: string | null): string | null =>
+    text === null || !isMoney ? text : amountWords(text, currency);
   const facts = factsTag([
     ['State', html`${stateTag(state)}${evidence === null ? null : `, by ${evidenceWords[evidence]}`}`],
     ['User', html`${userTag(visit, intent)} ${intent.plannedUsername} ${intent.plannedEmail}`],
-    ['Before', before],
-    ['After', after],
+    ['Before', amount(before)],
+    ['After', amount(after)],
     ['Look at', intent.notes.length === 0 ? null : intent.notes.join('; ')],
     ['What is wrong', intent.problem === null ? null : prose(intent.problem)],
+    ...batch.columns.map((name, at) => [`In the sheet: ${name}`, intent.cells[at] ?? null] as const),
+  ]);
+  const details = factsTag([
     ['Mark on the server', intent.token],
     ['Record on the server', intent.recordId],
     ['Sent', intent.sentAt === null ? null : timeTag(intent.sentAt)],
@@ -307,26 +362,20 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     ['Request body', intent.body === null ? null : html`<code>${intent.body}</code>`],
     ['HTTP status of the response', intent.httpStatus],
     ['Response', intent.answer === null ? null : html`<code>${intent.answer}</code>`],
-    ...batch.columns.map((name, at) => [`In the sheet: ${name}`, intent.cells[at] ?? null] as const),
   ]);
-  const body = html`<p><a href="${link(`/batches/${batch.batch}`)}">Batch ${batch.batch}</a></p>
-    ${facts} ${await resolveTag(visit, ports, batch, intent)}`;
-  return page(`Row ${intent.row}`, body);
+  const body = html`<p><a href="${link(`/batches/${batch.batch}`)}">${batch.title}</a></p>
+    ${facts} ${await resolveTag(visit, ports, batch, intent)}
+    <details>
+      <summary>Request and response</summary>
+      ${details}
+    </details>`;
+  return page(`Row ${intent.row} of ${batch.title}`, body);
 }
-
-const evidenceWords = {
-  token: 'its mark, found on the server',
-  record: 'a record on the server',
-  balance: 'the balance',
-  answer: 'the response of the server alone',
-  person: 'the statement of a person',
-} as const;
 
 async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Batch, intent: Intent): Promise<Html> {
   const open = isOpen(intent.state);
   const isClosed = intent.state === 'rejected' || intent.state === 'not_applied';
   if (!visit.may('maker') || (!open && !isClosed) || (await journal.lockOwner(batch)) !== undefined) return html``;
-  const resend = html`<button name="outcome" value="resend">It was not done: send it again with “Go on”</button>`;
   const held = (await journal.holding(batch)).find(({ row }) => row === intent.row);
   return html`<h2>${open ? 'What you can do' : held === undefined ? 'Send it again' : 'Send it again, or close it'}</h2>
     ${held === undefined ? null : html`<p>It was sent and not made. ${counted(held.later, 'later row')} of this user ${held.later === 1 ? 'waits' : 'wait'} until you decide.</p>`}
@@ -338,7 +387,10 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
               If it is still open, look at user ${intent.user} on the server:
               ${intent.token === null ? 'is the change there?' : html`is the mark <code>${intent.token}</code> there, how often, and does the balance fit?`}
             </li>
-            <li>Say here what you saw and how you know. It stays on record with your name.</li>
+            <li>
+              Say here what you saw and how you know. It stays on record with your name. What was not done you can send
+              again afterwards.
+            </li>
           </ol>`
         : null
     }
@@ -348,10 +400,9 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
         ${
           open
             ? html`<button name="outcome" value="applied">It was done</button>
-                <button class="quiet" name="outcome" value="not_applied">It was not done: close the row</button>`
-            : null
+                <button class="quiet" name="outcome" value="not_applied">It was not done</button>`
+            : html`<button name="outcome" value="resend">Send it again with “Go on”</button>`
         }
-        ${resend}
         ${held === undefined ? null : html`<button class="quiet" name="outcome" value="not_applied">Leave it undone: the later rows follow with “Go on”</button>`}
       </p>
     </form>`;

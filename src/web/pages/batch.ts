@@ -1,4 +1,5 @@
 /** One batch: its plan, its problems, the outcome of each row, and its files. */
+import { actionOf } from '../../bulk/actions.ts';
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
 import { type BatchReport, discrepancyWords, isDiscarded, totalWords } from '../../bulk/report.ts';
 import { receiptOf } from '../../bulk/receipt.ts';
@@ -14,6 +15,7 @@ import {
 } from '../../bulk/review.ts';
 import type { Batch, BatchPeople, HoldingRow, Intent } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
+import { amountWords } from '../../model/money.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import {
@@ -31,7 +33,7 @@ import {
 } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
 import { problemsTable } from './batch-checks.ts';
-import { approvalTag, discardTag, nextTag } from './batch-acts.ts';
+import { approvalTag, decideTag, discardTag, nextWords, sendingTag } from './batch-acts.ts';
 import { batchIn, batchState, reportNow, textChunks, userTag } from './batches.ts';
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -48,89 +50,156 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const report = await reportNow(ports, batch);
   const people = await journal.people(batch.batch);
   const last = visit.refusal === null ? ports.sendings.lastProblem(batch.batch) : undefined;
-  const body = html`${last === undefined ? null : refusalTag(last, ports)} ${headTag(report, batch, people, visit)}
-  ${await nextTag(visit, ports, batch, report)} ${discardTag(visit, report)} ${approvalTag(report)}
-  ${wrongTag(visit, report)} ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)}
-  ${holdingTag(visit, report)} ${await rowsTag(visit, ports, report)} ${filesTag(visit, report)}
-  ${undoTag(visit, report)}`;
-  return page(`Batch ${batch.batch}`, body, report.state === 'applying' ? { refresh: 3 } : {});
+  const body = html`${last === undefined ? null : refusalTag(last, ports)}
+  ${headTag(report, batch, people, visit, ports)} ${await reversalTag(visit, ports, report)}
+  ${sendingTag(visit, ports, report)} ${countsTag(report)} ${wrongTag(visit, report)}
+  ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${holdingTag(visit, report)}
+  ${filesTag(visit, report)}
+  ${await rowsTag(visit, ports, report)} ${approvalTag(report)} ${undoTag(visit, report)} ${discardTag(visit, report)}
+  ${await decideTag(visit, ports, batch, report)}`;
+  return page(batch.title, body, report.state === 'applying' ? { refresh: 3 } : {});
 }
 
-function headTag(report: BatchReport, batch: Batch, people: BatchPeople, { link }: Visit): Html {
-  const { file, action, net, gross, users, counts } = report;
+/** What it is and how much, to how many; in what state; who did it; what comes next. The rest is folded. */
+function headTag(report: BatchReport, batch: Batch, people: BatchPeople, visit: Visit, ports: ConsolePorts): Html {
+  const { action, rows, counts, net, gross, users } = report;
+  const { currency } = ports.settings.bulk;
   const wasSent = batch.appliedAt !== null;
-  const part = (who: readonly Actor[]): string | null => (who.length === 0 ? null : who.map(actorText).join(', '));
-  const facts = factsTag([
-    ['State', batchState(report)],
-    ['Action', action],
-    ['Sheet', file],
-    ['Takes back', batch.undoOf === null ? null : anchor(link(`/batches/${batch.undoOf}`), batch.undoOf)],
-    ['Planned net', totalWords(net, gross, users)],
-    ['Applied net', wasSent ? totalWords(report.applied_net, report.applied_gross, report.applied_users) : null],
-    ['Differs', discrepancyWords(report)],
-    ['Planned by', html`${part(people.planned)}, ${timeTag(batch.createdAt)}`],
-    ['Submitted by', part(people.submitted)],
-    ['Approved by', part(people.approved)],
-    ['Confirmed by', part(people.confirmed)],
-    ['Sent by', part(people.sent)],
-    ['Discarded by', part(people.discarded)],
-    ['Sent again because', batch.againReason],
-    ['Fingerprint of the plan', html`<code>${report.hash}</code>`],
-  ]);
-  return html`${facts}
-    <ul class="cards">
-      ${countNames.map((name) =>
-        counts[name] === 0 && report.state !== 'applying'
-          ? null
-          : html`<li class="card" ${counts[name] === 0 ? html`hidden` : null}>
-              <h2>${name === 'unknown' && report.state === 'applying' ? 'under way or unknown' : name}</h2>
-              <div class="big" data-live="${name}">${grouped(counts[name])}</div>
-            </li>`,
-      )}
-    </ul>`;
+  const names = (actors: readonly Actor[]): string => actors.map(({ account, name }) => account ?? name).join(', ');
+  const all = (actors: readonly Actor[]): string | null =>
+    actors.length === 0 ? null : actors.map(actorText).join(', ');
+  const did = Object.entries(people).flatMap(([what, actors]) =>
+    actors.length === 0 || what === 'planned' || what === 'confirmed' ? [] : ` · ${what} by ${names(actors)}`,
+  );
+  const planned = totalWords(net, gross, users, currency);
+  const applied = totalWords(report.applied_net, report.applied_gross, report.applied_users, currency);
+  const isPart = wasSent && applied !== planned;
+  const of = counts.invalid === 0 ? '' : `, of which ${counted(counts.invalid, 'is', 'are')} wrong`;
+  const what = isMoney(report)
+    ? html`<span class="big">${amountWords(wasSent ? report.applied_net : net, currency, true)}</span> for
+        ${counted(wasSent ? report.applied_users : users, 'user')}${isPart ? html` <span class="soft">of ${planned} planned</span>` : null}`
+    : html`<span class="big">${action}</span> for ${counted(users, 'user')}`;
+  const differs = discrepancyWords(report);
+  return html`<p class="lead">${what} &ensp;${batchState(report)}</p>
+    ${differs === null ? null : html`<p class="problem">${differs}</p>`}
+    <p>${nextWords(visit, report)}</p>
+    <p class="soft">
+      ${counted(rows, 'row')}${of}${batch.file === null ? null : ` from ${batch.file}`} · planned by
+      ${names(people.planned)}, ${timeTag(batch.createdAt)}${did}
+    </p>
+    <details>
+      <summary>Batch <code>${batch.batch}</code></summary>
+      ${factsTag([
+        ['Action', action],
+        ['Planned net', planned],
+        ['Applied net', wasSent ? applied : null],
+        ['Planned by', all(people.planned)],
+        ['Submitted by', all(people.submitted)],
+        ['Approved by', all(people.approved)],
+        ['Confirmed by', all(people.confirmed)],
+        ['Sent by', all(people.sent)],
+        ['Discarded by', all(people.discarded)],
+        ['Sent again because', batch.againReason],
+        ['Fingerprint of the plan', html`<code>${report.hash}</code>`],
+      ])}
+    </details>`;
 }
 
-function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchReport): Html {
-  return html`${
-    problems.length === 0
-      ? null
-      : html`<h2>What is wrong with the sheet</h2>
-          ${problemsTable(problems.slice(0, maxListed))} ${moreTag(problems)}
-          ${counts.invalid === 0 ? null : html`<p>Download the wrong rows, each with its problem. Correct them and upload them as a new batch: ${sheetLinks(link, batch, 'wrong')}</p>`}`
-  }
+/** Whether the rows change balances. Those of other actions have texts in the place of amounts. */
+function isMoney({ action }: Pick<BatchReport, 'action'>): boolean {
+  return actionOf(action).typed === 'net';
+}
+
+/** What this batch takes back, and what takes it back. */
+async function reversalTag({ link }: Visit, { journal }: ConsolePorts, report: BatchReport): Promise<Html> {
+  const titled = async (name: string): Promise<Html> =>
+    anchor(link(`/batches/${name}`), (await journal.batch(name))?.title ?? name);
+  const by = await Promise.all(
+    report.reversals.map(async ({ batch, rows, applied }) => {
+      const how = applied === rows ? counted(rows, 'row') : `${grouped(applied)} of ${counted(rows, 'row')} sent`;
+      return html`<li>${await titled(batch)}: ${how}</li>`;
+    }),
+  );
+  return html`${report.undo_of === null ? null : html`<p class="note">It takes back ${await titled(report.undo_of)}.</p>`}
   ${
-    warnings.length === 0
+    by.length === 0
       ? null
-      : html`<h2>Worth knowing</h2>
+      : html`<div class="note">
+          It is taken back by
           <ul>
-            ${warnings.slice(0, maxListed).map((text) => html`<li>${prose(text)}</li>`)}
+            ${by}
           </ul>
-          ${moreTag(warnings)}`
+        </div>`
   }`;
+}
+
+/** How many rows are in which state, once it was sent. The script keeps the numbers up to date. */
+function countsTag({ state, counts }: BatchReport): Html {
+  if (state === 'planned') return html``;
+  const isLive = state === 'applying';
+  return html`<ul class="cards small">
+    ${countNames.map((name) =>
+      counts[name] === 0 && !isLive
+        ? null
+        : html`<li class="card" ${counts[name] === 0 ? html`hidden` : null}>
+            <h2>${name === 'unknown' && isLive ? 'under way or unknown' : name}</h2>
+            <div class="big" data-live="${name}">${grouped(counts[name])}</div>
+          </li>`,
+    )}
+  </ul>`;
+}
+
+function wrongTag({ link }: Visit, { batch, problems, counts }: BatchReport): Html {
+  if (problems.length === 0) return html``;
+  return html`<h2>What is wrong with the sheet</h2>
+    ${problemsTable(problems.slice(0, maxListed))} ${moreTag(problems)}
+    ${counts.invalid === 0 ? null : html`<p>Download the wrong rows, each with its problem. Correct them and upload them as a new batch: ${sheetLinks(link, batch, 'wrong')}</p>`}`;
 }
 
 function moreTag(all: readonly unknown[]): Part {
   return all.length > maxListed ? html`<p class="soft">… and ${grouped(all.length - maxListed)} more.</p>` : null;
 }
 
-/** The rows to check before the batch is sent. After that, nobody needs this list. */
-async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, state }: BatchReport): Promise<Html> {
+/** What to know of the sheet, and the rows to check before the batch is sent. After that, nobody needs these. */
+async function lookTag({ link }: Visit, { journal, settings }: ConsolePorts, report: BatchReport): Promise<Html> {
+  const { batch, state } = report;
   const noted = state === 'planned' ? await notedRows(rowsInJournal(journal, { batch })) : [];
-  if (noted.length === 0) return html``;
-  return html`<h2>Look at these rows</h2>
-    ${tableTag<ReviewRow>(
-      'Rows that deserve a look, the largest changes first',
-      [
-        ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), row), 'number'],
-        ['User', ({ user_id: user, username }) => [user, ' ', username]],
-        ['Before', ({ before }) => before, 'number'],
-        ['After', ({ after }) => after, 'number'],
-        ['Why', ({ notes }) => notes.join('; ')],
-      ],
-      noted.slice(0, maxListed),
-    )}
-    ${moreTag(noted)}
-    <p>Download all rows to check them, these first: ${sheetLinks(link, batch, 'review')}</p>`;
+  // What the table says of a row is not said twice.
+  const said = new Set(
+    noted.flatMap(({ row, notes }) => notes.flatMap((each) => [`row ${row}: ${each}`, `row ${row} ${each}`])),
+  );
+  const isSaid = (text = '', at = 0): boolean =>
+    said.has(text) || (text.endsWith(' more like these') && isSaid(report.warnings[at - 1], at - 1));
+  const warnings = report.warnings.filter((text, at) => !isSaid(text, at));
+  if (noted.length + warnings.length === 0) return html``;
+  const amount = (text: string | null): string | null =>
+    text === null || !isMoney(report) ? text : amountWords(text, settings.bulk.currency);
+  return html`<h2>What to look at</h2>
+    ${
+      warnings.length === 0
+        ? null
+        : html`<ul>
+              ${warnings.slice(0, maxListed).map((text) => html`<li>${prose(text)}</li>`)}
+            </ul>
+            ${moreTag(warnings)}`
+    }
+    ${
+      noted.length === 0
+        ? null
+        : html`${tableTag<ReviewRow>(
+              'Rows that deserve a look, the largest changes first',
+              [
+                ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), row), 'number'],
+                ['User', ({ user_id: user, username }) => [user, ' ', username]],
+                ['Before', ({ before }) => amount(before), 'number'],
+                ['After', ({ after }) => amount(after), 'number'],
+                ['Why', ({ notes }) => notes.join('; ')],
+              ],
+              noted.slice(0, maxListed),
+            )}
+            ${moreTag(noted)}
+            <p>Download all rows to check them, these first: ${sheetLinks(link, batch, 'review')}</p>`
+    }`;
 }
 
 function sheetLinks(link: Visit['link'], batch: string, name: 'wrong' | 'review'): Html[] {
@@ -189,12 +258,12 @@ async function firstOf<T>(all: AsyncIterable<T>, count: number): Promise<T[]> {
   return first;
 }
 
-async function rowsTag(
-  visit: Visit,
-  { journal }: ConsolePorts,
-  { batch, counts, rows, types }: BatchReport,
-): Promise<Html> {
+async function rowsTag(visit: Visit, { journal, settings }: ConsolePorts, report: BatchReport): Promise<Html> {
+  const { batch, counts, rows, types } = report;
   const { link, query } = visit;
+  const { currency } = settings.bulk;
+  const amount = (text: string | null): string | null =>
+    text === null || !isMoney(report) ? text : amountWords(text, currency);
   const show = countNames.find((name) => name === query.get('show'));
   const after = Number(query.get('after') ?? -1);
   const states = show === undefined ? undefined : intentStates.filter((state) => countNameOf(state) === show);
@@ -204,7 +273,7 @@ async function rowsTag(
   const totals = after === -1 && show === undefined ? types : [];
   const here = `/batches/${batch}`;
   return html`<h2 id="rows">Rows</h2>
-    ${totals.length === 0 ? null : html`<p>${totals.map(({ type, rows: count, amount }) => `${type}: ${counted(count, 'row')}, ${amount}`).join('; ')}</p>`}
+    ${totals.length === 0 ? null : html`<p>${totals.map(({ type, rows: count, amount: sum }) => `${type}: ${counted(count, 'row')}, ${amountWords(sum, currency)}`).join('; ')}</p>`}
     <p>
       Show
       <a href="${link(here)}#rows" ${show === undefined ? html`aria-current="true"` : null}>all ${grouped(rows)}</a
@@ -214,21 +283,15 @@ async function rowsTag(
       'Rows of the batch',
       [
         ['Row', ({ row }) => anchor(link(`${here}/rows/${row}`), row), 'number'],
-        [
-          'State',
-          ({ state, evidence }) => [
-            stateTag(state),
-            evidence === null ? null : html` <span class="soft">by ${evidence}</span>`,
-          ],
-        ],
+        ['State', ({ state }) => stateTag(state)],
         ['User', (intent) => userTag(visit, intent)],
         [
           'Name',
           ({ plannedUsername, plannedEmail }) => html`${plannedUsername} <span class="soft">${plannedEmail}</span>`,
         ],
-        ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters))],
-        ['Before', (intent) => balancesOf(intent).before, 'number'],
-        ['After', (intent) => balancesOf(intent).after, 'number'],
+        ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters, currency))],
+        ['Before', (intent) => amount(balancesOf(intent).before), 'number'],
+        ['After', (intent) => amount(balancesOf(intent).after), 'number'],
         ['Note', ({ notes, problem }) => prose([...notes, ...(problem === null ? [] : [problem])].join('; '))],
       ],
       part,
@@ -266,8 +329,9 @@ function filesTag({ link, offers }: Visit, report: BatchReport): Html {
     }`;
 }
 
-function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchReport): Html {
-  const isPossible = may('maker') && counts.applied > 0 && state !== 'applying' && !irreversible.has(action);
+function undoTag({ link, may }: Visit, { batch, action, counts, state, reversals }: BatchReport): Html {
+  const left = counts.applied - reversals.reduce((sum, { rows }) => sum + rows, 0);
+  const isPossible = may('maker') && left > 0 && state !== 'applying' && !irreversible.has(action);
   if (!isPossible) return html``;
   return html`<h2>Take it back</h2>
     <p>
@@ -320,7 +384,7 @@ async function* receiptChunks({ settings, clock }: ConsolePorts, batch: Batch): 
   const releases = new Releases();
   try {
     const journal = await openJournalForReading(settings, clock, releases);
-    if (journal !== undefined) yield* receiptOf(journal, batch, { clock });
+    if (journal !== undefined) yield* receiptOf(journal, batch, { clock, currency: settings.bulk.currency });
   } finally {
     await releases.close();
   }

@@ -1,16 +1,10 @@
 /** The list of batches, those that wait for the caller, and new batches from a sheet. */
 import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
-import {
-  type BatchReport,
-  type BatchSummary,
-  countWords,
-  isDiscarded,
-  reportOf,
-  summaryOf,
-} from '../../bulk/report.ts';
+import { type BatchReport, type BatchSummary, countWords, reportOf, stateWords, summaryOf } from '../../bulk/report.ts';
 import { templateText } from '../../bulk/select.ts';
 import { shown } from '../../bulk/sheet/rows.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
+import { amountWords } from '../../model/money.ts';
 import { grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
@@ -58,12 +52,13 @@ export async function batchesPage(visit: Visit, ports: ConsolePorts): Promise<Re
   const part = rest.slice(0, batchesAPage);
   const listed = await Promise.all(part.map((batch) => listedBatch(visit, ports, batch)));
   const last = rest.length > part.length ? part.at(-1) : undefined;
-  const body = html`${may('maker') ? uploadTag(visit, ports) : null}
-    ${before === null ? waitingTag(visit, listed) : null}
-    ${visit.offers('GET', '/batches/compare') ? html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>` : null}
+  const compare = html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>`;
+  const body = html`${before === null ? waitingTag(visit, ports, listed) : null}
+    ${may('maker') ? uploadTag(visit, ports) : null}
     <h2>All batches</h2>
-    ${batchesTable(visit, 'Batches, the newest first', listed, 'There are no batches yet.')}
-    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older batches</a></p>`}`;
+    ${batchesTable(visit, ports, 'Batches, the newest first', listed, 'There are no batches yet.')}
+    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older batches</a></p>`}
+    ${visit.offers('GET', '/batches/compare') ? compare : null}`;
   return page('Batches', body);
 }
 
@@ -72,14 +67,14 @@ export async function waitingBatches(visit: Visit, ports: ConsolePorts): Promise
   if (!visit.may('maker') && !visit.may('approver')) return html``;
   const newest = (await ports.journal.batches()).slice(0, batchesAPage);
   const open = newest.filter(({ state }) => state !== 'done');
-  return waitingTag(visit, await Promise.all(open.map((batch) => listedBatch(visit, ports, batch))));
+  return waitingTag(visit, ports, await Promise.all(open.map((batch) => listedBatch(visit, ports, batch))));
 }
 
-function waitingTag(visit: Visit, listed: readonly ListedBatch[]): Html {
+function waitingTag(visit: Visit, ports: ConsolePorts, listed: readonly ListedBatch[]): Html {
   const waiting = listed.filter(({ waits }) => waits !== null);
   if (waiting.length === 0) return html``;
   return html`<h2>These batches wait for you</h2>
-    ${batchesTable(visit, 'Batches that wait for you', waiting, '')}`;
+    ${batchesTable(visit, ports, 'Batches that wait for you', waiting, '')}`;
 }
 
 async function listedBatch(visit: Visit, ports: ConsolePorts, batch: Batch): Promise<ListedBatch> {
@@ -125,23 +120,38 @@ function waitsFor(
   if (!may('maker')) return null;
   if (state === 'stopped') return counts.unknown > 0 ? 'outcomes are unknown' : 'stopped, there is more to send';
   if (state !== 'planned' || !isMine || counts.planned === 0) return null;
-  if (approval?.state === 'denied') return 'denied';
+  if (approval?.state === 'denied') return 'to be corrected';
   if (approval?.state === 'waiting') return null;
-  if (approval?.state === 'approved') return 'approved, to be sent';
+  if (approval?.state === 'approved') return 'to be sent';
   return clock.now() - (parseInstant(createdAt) ?? 0) < plansWaitMs ? 'to be checked and sent' : null;
 }
 
-function batchesTable({ link }: Visit, caption: string, listed: readonly ListedBatch[], empty: string): Html {
+function batchesTable(
+  { link }: Visit,
+  { settings }: ConsolePorts,
+  caption: string,
+  listed: readonly ListedBatch[],
+  empty: string,
+): Html {
+  const { currency } = settings.bulk;
   return tableTag<ListedBatch>(
     caption,
     [
-      ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
+      [
+        'Batch',
+        ({ batch: { batch, title } }) =>
+          html`${anchor(link(`/batches/${batch}`), title)}
+            <div class="soft small">${batch}</div>`,
+      ],
       // A phone shows only the first two columns.
       ['State', ({ summary, waits }) => [batchState(summary), waits === null ? null : html`<div>${waits}</div>`]],
-      ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
-      ['Action', ({ summary: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
-      ['Net', ({ summary }) => summary.net, 'number'],
+      [
+        'Net',
+        ({ summary: { action, net } }) => (action === 'balance' ? amountWords(net, currency, true) : action),
+        'number',
+      ],
       ['Rows', ({ summary }) => countWords(summary)],
+      ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
     ],
     listed,
     empty,
@@ -149,18 +159,22 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
 }
 
 export function batchState(summary: BatchSummary): Html {
-  const { state, counts, rows, discrepancies } = summary;
-  if (isDiscarded(summary)) return stateTag('discarded', 'plain');
-  const isWhole = state === 'done' && counts.applied === rows && discrepancies === 0;
-  const kinds = { planned: 'plain', applying: 'wait', stopped: 'bad', done: isWhole ? 'good' : 'bad' } as const;
-  const words = {
-    planned: 'planned',
-    applying: 'being sent',
-    stopped: 'stopped',
-    done: isWhole ? 'done' : 'done, not all',
-  };
-  return stateTag(words[state], kinds[state]);
+  const words = stateWords(summary);
+  return stateTag(words, stateMarks[words] ?? 'bad');
 }
+
+/** All others are bad. */
+const stateMarks: Readonly<Record<string, 'good' | 'wait' | 'plain'>> = {
+  done: 'good',
+  approved: 'good',
+  sending: 'wait',
+  'waits for approval': 'wait',
+  planned: 'plain',
+  'planned, needs approval': 'plain',
+  reversed: 'plain',
+  'partly reversed': 'plain',
+  discarded: 'plain',
+};
 
 export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' | 'subject'>): Part {
   return user === null ? subject?.replace(/^new:/, 'new: ') : anchor(link(`/data/users/${user}`), user);
@@ -185,6 +199,7 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
           actionNames.map((name) => optionTag(name, null)),
         )}
       </p>
+      ${textField('What to call it, such as Goodwill November. Left empty, it has the name of the sheet', 'title', html`maxlength="120"`)}
       <details>
         <summary>More</summary>
         ${textField('Name of the sheet, if the .xlsx file has several', 'sheet', html`maxlength="100"`)}
@@ -236,12 +251,12 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
 }
 
 function choicesOf({ fields }: Upload): SheetChoices {
-  const again = fields['again']?.trim() ?? '';
-  const sheet = fields['sheet']?.trim() ?? '';
+  const given = (field: string): string | null => fields[field]?.trim() || null;
   return {
     action: actionOf(fields['action'] ?? '').name,
-    sheet: sheet === '' ? null : sheet,
-    again: again === '' ? null : again,
+    title: given('title'),
+    sheet: given('sheet'),
+    again: given('again'),
     allowForce: fields['force'] === 'yes',
   };
 }

@@ -1,0 +1,68 @@
+/** The audit as people read it: one line for what somebody did, such as sending a batch, with the steps that it took. */
+import { counted } from '../model/text.ts';
+import type { AuditEntry } from './audit.ts';
+
+export interface Act {
+  readonly words: string;
+  /** In their order. */
+  readonly steps: Steps;
+}
+
+type Steps = readonly [AuditEntry, ...AuditEntry[]];
+
+/** Steps about a whole batch with which sending it begins, and with which it ends. */
+const begins: ReadonlySet<string> = new Set(['consented', 'again', 'claimed']);
+const ends: ReadonlySet<string> = new Set(['stopped', 'done']);
+
+/** @param entries in the order of the steps */
+export function actsOf(entries: Iterable<AuditEntry>): Act[] {
+  const acts: [AuditEntry, ...AuditEntry[]][] = [];
+  /** The acts that may go on, by person and batch, or by person and user for a write by hand. */
+  const open = new Map<string, AuditEntry[]>();
+  for (const entry of entries) {
+    const { kind, batch, row, actor, user } = entry;
+    const key = JSON.stringify([actor, batch ?? user]);
+    const isPart = batch === null ? kind.startsWith('write') : row !== null || begins.has(kind) || ends.has(kind);
+    const current = isPart ? open.get(key) : undefined;
+    if (current === undefined) {
+      const act: [AuditEntry, ...AuditEntry[]] = [entry];
+      acts.push(act);
+      if (isPart) open.set(key, act);
+    } else current.push(entry);
+    if (ends.has(kind) || kind === 'write_ended') open.delete(key);
+  }
+  return acts.map((steps) => ({ words: wordsOf(steps), steps }));
+}
+
+function wordsOf(steps: Steps): string {
+  const [{ kind, batch, title, action, user, note, type, amount, state }] = steps;
+  if (batch !== null) return batchWords(steps, title ?? batch);
+  const what = amount === null ? '' : `: ${type ?? ''} ${amount}`;
+  const about = user === null ? '' : ` of user ${user}`;
+  if (kind.startsWith('write')) return `${action ?? 'write'}${about} by hand${what}, ${state ?? 'not ended'}`;
+  if (kind === 'viewed') return `looked at ${action ?? 'data'}${about}`;
+  return `${kind.replaceAll(/[_-]/g, ' ')}${about}${note === null ? '' : `: ${note}`}`;
+}
+
+function batchWords(steps: Steps, title: string): string {
+  const [{ kind, row, note }] = steps;
+  const said = note === null || row !== null ? '' : `: ${note}`;
+  const rows = new Map(steps.flatMap((each) => (each.row === null ? [] : [[each.row, each]])));
+  const sent = new Set(steps.flatMap((each) => (each.kind === 'sending' ? [each.row] : [])));
+  if (rows.size === 0) return begins.has(kind) ? `began to send ${title}` : `${verbs[kind] ?? kind} ${title}${said}`;
+  const outcomes = Map.groupBy(rows.values(), (each) => each.kind);
+  const how = Array.from(outcomes, ([name, of]) => `${of.length} ${name.replace('_', ' ')}`).join(', ');
+  const [first] = rows.values();
+  if (first?.evidence === 'person') return `said of row ${first.row} of ${title}: ${how}`;
+  if (sent.size === 0) return `looked at ${counted(rows.size, 'row')} of ${title}: ${how}`;
+  const isWhole = outcomes.size === 1 && outcomes.has('applied') && rows.size === sent.size;
+  return `sent ${counted(sent.size, 'row')} of ${title}${isWhole ? '' : `: ${how}`}`;
+}
+
+const verbs: Readonly<Record<string, string>> = {
+  added: 'planned',
+  adopted: 'recorded from the server:',
+  submitted: 'asked for approval of',
+  stopped: 'stopped',
+  done: 'ended',
+};

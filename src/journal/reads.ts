@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { sql, type SqlBool } from 'kysely';
 import type { Actor } from '../model/actor.ts';
+import type { Timestamp } from '../model/time.ts';
 import { lastAccepted } from './approval.ts';
 import { type AuditFilter, auditEntries } from './audit.ts';
 import { type Head, headOf } from './chain.ts';
@@ -230,6 +231,15 @@ export function readsOf(db: Connection) {
       return rows.map(({ parameters, ...row }) => ({ ...row, parameters: parametersIn(parameters) }));
     },
 
+    /** The changes of the user's balance by hand since then, the oldest first. */
+    balanceWrites: (user: number, since: Timestamp) => {
+      const writes = db
+        .selectFrom('journal_writes')
+        .select(['at', 'state', 'body', 'balance'])
+        .where('user', '=', user);
+      const own = writes.where('operation', '=', 'users.update-balance').where('at', '>', since);
+      return own.orderBy('write').execute();
+    },
     /** Newest first. */
     writes: (limit: number) =>
       db

@@ -166,9 +166,17 @@ export function choiceTags(
   });
 }
 
-/** A message. Commands and flags in backquotes get their names in the console, or say that they are of the command line. */
+/** What a request is called on the wire. */
+const requestName = /\b(?:GET|POST|PUT|PATCH|DELETE) https?:\/\/[^\s,;]+/g;
+
+/** What the system calls an error, behind its words: `(ECONNRESET)`. */
+const systemCode = / \((?:E[A-Z]{3,}|UND_ERR_[A-Z_]+|ERR_[A-Z_]+)\)/g;
+
+/** A message without addresses of requests and codes of the system. Commands and flags in backquotes get their names in the console, or say that they are of the command line. */
 export function prose(text: string): Part {
   return text
+    .replaceAll(requestName, 'the request')
+    .replaceAll(systemCode, '')
     .split('`')
     .map((part, at, parts) => (at % 2 === 0 ? part : codeTag(part, (parts[at - 1] ?? '').trimEnd())));
 }

@@ -23,6 +23,7 @@ import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
 import * as signIn from './pages/sign-in.ts';
 import { liveRecord, recordPage } from './pages/record.ts';
+import { changeBalance } from './pages/balance.ts';
 import * as reports from './pages/reports.ts';
 import { runEvents, runPage, stopRun } from './pages/run.ts';
 import { newRunPage, runsPage, startRun } from './pages/runs.ts';
@@ -91,6 +92,7 @@ export const routes: readonly Route[] = [
   get('/data/:relation/download', roles, downloadData),
   get('/data/:relation/:id', roles, recordPage),
   post('/data/:relation/:id/live', trusted, liveRecord),
+  change('/data/:relation/:id/balance', makers, changeBalance, recordPage),
 
   get('/batches', batchRoles, batchesPage),
   { ...change('/batches', makers, uploadSheet, batchesPage), takesFiles: true },

@@ -8,6 +8,11 @@ type Words = (operands: readonly string[]) => string;
 
 const ofBatch: Words = ([batch]) => (batch === undefined ? 'the page Batches' : `the page of batch ${batch}`);
 const people: Words = () => 'the page People';
+const changeBalance: Words = ([user = '', ...flags]) => {
+  const [, type, amount, text] = /^--type (\w+) --amount (\S+) --description (".*")$/.exec(flags.join(' ')) ?? [];
+  const what = type === undefined ? '' : `: ${type} ${amount}, with the reason ${text}`;
+  return `“Change the balance” on the page of user ${user}${what}`;
+};
 const startSync: Words = () => '“Sync” on the page Runs';
 
 /** Commands of batches and accounts, with any operands. */
@@ -20,7 +25,10 @@ const byPath: Readonly<Record<string, Words>> = {
   'bulk resume': ([batch]) => `“Go on”${batch === undefined || batch.startsWith('-') ? '' : ` on ${ofBatch([batch])}`}`,
   'bulk resolve': ([batch = '', , row]) => `the page of row ${row} of batch ${batch}`,
   'bulk template': () => 'the template on the page Batches',
+  'bulk reconcile': () => 'a decision about the journal, which an operator records',
   'bulk run': () => '“A new batch” on the page Batches',
+  'users update-balance': changeBalance,
+  'users delete': ([user = '']) => `a batch “delete” with user ${user}`,
   'people add': people,
   'people list': people,
   'people role': people,
@@ -31,6 +39,8 @@ const byPath: Readonly<Record<string, Words>> = {
 const whole: Readonly<Record<string, Words>> = {
   'bulk reconcile --adopt': () => '“Compare and adopt” (behind “Compare with the server”)',
   schema: () => 'the page SQL',
+  doctor: () => 'the check of the set-up, which an operator runs',
+  'store copy': () => 'the move of the journal, which an operator ends',
   sync: startSync,
   'sync --full': startSync,
   status: () => 'the page Home',

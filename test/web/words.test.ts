@@ -1,4 +1,8 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { consoleWords } from '../../src/web/words.ts';
+import { projectFolder } from '../support/documents.ts';
 import { html, prose } from '../../src/web/html.ts';
 
 test.each([
@@ -14,4 +18,21 @@ test.each([
   ],
 ])('a page of the console shows %j as %j', (said, shown) => {
   expect(String(html`${prose(said)}`).replaceAll('&quot;', '"')).toBe(shown);
+});
+
+test('every command that a message about batches, people or requests names has words in the console', () => {
+  const files = globSync('src/{bulk,journal,people,api}/**/*.ts', { cwd: projectFolder });
+  const named = files.flatMap((file) => {
+    // What a message puts in is a word like any other.
+    const text = readFileSync(join(projectFolder, file), 'utf8').replaceAll(/\$\{[^}]*\}/g, 'x');
+    return [...text.matchAll(/\\?`(admin-mirror [^`]*?)\\?`/g)].map(([, command = '']) => command);
+  });
+  expect(named.length).toBeGreaterThan(20);
+  expect(named.filter((command) => consoleWords(command) === undefined)).toEqual([]);
+});
+
+test('a message loses the addresses of requests, and the names that the system has for errors', () => {
+  const said =
+    'PUT https://shop.example/api/v1/users/7/update-balance was lost: it was reset (ECONNRESET), twice (in all)';
+  expect(String(html`${prose(said)}`)).toBe('the request was lost: it was reset, twice (in all)');
 });

@@ -178,8 +178,8 @@ export function reversalOf(
   if (type === 'set') return 'none is needed: the balance was set to the same amount each time';
   const excess = moneyText(new Big(amount).times(times));
   return (
-    `admin-mirror users update-balance ${user} --type ${type === 'add' ? 'remove' : 'add'} --amount ${excess} ` +
-    `--description "${correctionOf(token)}, ${why}"`
+    `\`admin-mirror users update-balance ${user} --type ${type === 'add' ? 'remove' : 'add'} --amount ${excess} ` +
+    `--description "${correctionOf(token)}, ${why}"\``
   );
 }
 

@@ -154,7 +154,7 @@ function judge(
       evidence: 'record',
       after,
       note,
-      reversal: `admin-mirror users delete ${second.id}`,
+      reversal: `\`admin-mirror users delete ${second.id}\``,
     };
   }
   if (first !== undefined) {

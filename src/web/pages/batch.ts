@@ -284,10 +284,11 @@ async function rowsTag(visit: Visit, { journal, settings }: ConsolePorts, report
       [
         ['Row', ({ row }) => anchor(link(`${here}/rows/${row}`), row), 'number'],
         ['State', ({ state }) => stateTag(state)],
-        ['User', (intent) => userTag(visit, intent)],
         [
-          'Name',
-          ({ plannedUsername, plannedEmail }) => html`${plannedUsername} <span class="soft">${plannedEmail}</span>`,
+          'User',
+          (intent) =>
+            html`${userTag(visit, intent)} ${intent.plannedUsername}
+              <div class="soft">${intent.plannedEmail}</div>`,
         ],
         ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters, currency))],
         ['Before', (intent) => amount(balancesOf(intent).before), 'number'],

@@ -30,6 +30,7 @@ import {
   timeTag,
 } from '../html.ts';
 import { type ConsolePorts, dayIn, notFound, page, type Reply, type Visit } from '../route.ts';
+import { balanceTag } from './balance.ts';
 import { dataPath, isMaskedFor, linked, maskedNote, noteView } from './data.ts';
 
 interface RecordId {
@@ -63,6 +64,8 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   await noteView(visit, ports, resource, personIn({ resource, id }, record.fields));
   const rows = resource === 'users' && !isMasked && typeof id === 'number' ? await journal.rowsOfUser(id, 100) : [];
   const { fields, isLive, changes, related, warning } = record;
+  const held = fields?.find(({ name }) => name === 'balance')?.value ?? null;
+  const isOwn = resource === 'users' && !isMasked && typeof id === 'number' && at === null && isLive;
   const body = html`${isMasked ? maskedNote : null}
     <form method="get" action="${link(dataPath(resource, id))}" class="fields">
       <label>As it was at the start of <input type="date" name="at" value="${day ?? ''}" /></label>
@@ -70,7 +73,8 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
     </form>
     ${warning === null ? null : html`<p class="note">${warning}</p>`}
     ${isLive ? null : html`<p class="note">${stateTag('The server no longer has this record.', 'bad')}</p>`}
-    ${stateOf(fields, at)} ${fields === null ? null : fieldsTag(resource, fields, relations, visit)}
+    ${isOwn ? await balanceTag(visit, ports, id, held, rows) : null} ${stateOf(fields, at)}
+    ${fields === null ? null : fieldsTag(resource, fields, relations, visit)}
     ${isMasked ? null : postForm(link(dataPath(resource, id, 'live')), readLive)}
     ${related.map((each) => relatedTag(each, id, relations, visit))}
     ${resource === 'users' && !isMasked ? rowsTag(rows, visit) : null} ${changesTag(resource, changes)}`;
@@ -154,7 +158,10 @@ function rowsTag(rows: readonly UserRow[], { link, offers }: Visit): Html {
     ${tableTag<UserRow>(
       'Rows of batches, open and past',
       [
-        ['Batch', ({ batch }) => (offers('GET', '/batches/:batch') ? anchor(link(`/batches/${batch}`), batch) : batch)],
+        [
+          'Batch',
+          ({ batch, title }) => (offers('GET', '/batches/:batch') ? anchor(link(`/batches/${batch}`), title) : title),
+        ],
         ['State', ({ state }) => stateTag(state)],
         ['Planned', ({ createdAt }) => timeTag(createdAt)],
         ['Row', ({ row }) => row, 'number'],

@@ -54,9 +54,8 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   ${headTag(report, batch, people, visit, ports)} ${await reversalTag(visit, ports, report)}
   ${sendingTag(visit, ports, report)} ${countsTag(report)} ${wrongTag(visit, report)}
   ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${holdingTag(visit, report)}
-  ${filesTag(visit, report)}
-  ${await rowsTag(visit, ports, report)} ${approvalTag(report)} ${undoTag(visit, report)} ${discardTag(visit, report)}
-  ${await decideTag(visit, ports, batch, report)}`;
+  ${filesTag(visit, report)} ${await rowsTag(visit, ports, report)} ${approvalTag(report)} ${undoTag(visit, report)}
+  ${discardTag(visit, report)} ${await decideTag(visit, ports, batch, report)}`;
   return page(batch.title, body, report.state === 'applying' ? { refresh: 3 } : {});
 }
 

@@ -165,8 +165,8 @@ describe('the audit', () => {
     expect(await (await anna.get('/audit?user=abc&person=kim')).text()).toMatch(
       /value="kim"[^]*name="user"[^>]* value="abc"/,
     );
-    expect(await (await anna.get('/audit?until=9999-12-31')).text()).toContain('account-added');
-    expect(await (await anna.get('/audit?since=&until=&user=&person=&batch=')).text()).toContain('account-added');
+    expect(await (await anna.get('/audit?until=9999-12-31')).text()).toContain('account added');
+    expect(await (await anna.get('/audit?since=&until=&user=&person=&batch=')).text()).toContain('account added');
   });
 
   test('shows the newest steps, and says that there are older ones', async () => {

@@ -12,7 +12,7 @@ type Steps = readonly [AuditEntry, ...AuditEntry[]];
 
 /** Steps about a whole batch with which sending it begins, and with which it ends. */
 const begins: ReadonlySet<string> = new Set(['consented', 'again', 'claimed']);
-const ends: ReadonlySet<string> = new Set(['stopped', 'done']);
+const ends: ReadonlySet<string> = new Set(['stopped', 'done', 'discarded']);
 
 /** @param entries in the order of the steps */
 export function actsOf(entries: Iterable<AuditEntry>): Act[] {
@@ -45,15 +45,17 @@ function wordsOf(steps: Steps): string {
 }
 
 function batchWords(steps: Steps, title: string): string {
-  const [{ kind, row, note }] = steps;
+  // The rows that are left come before the discarding itself.
+  const { kind, row, note } = steps.find((each) => each.kind === 'discarded') ?? steps[0];
   const said = note === null || row !== null ? '' : `: ${note}`;
+  if (kind === 'discarded') return `discarded ${title}${said}`;
   const rows = new Map(steps.flatMap((each) => (each.row === null ? [] : [[each.row, each]])));
   const sent = new Set(steps.flatMap((each) => (each.kind === 'sending' ? [each.row] : [])));
   if (rows.size === 0) return begins.has(kind) ? `began to send ${title}` : `${verbs[kind] ?? kind} ${title}${said}`;
   const outcomes = Map.groupBy(rows.values(), (each) => each.kind);
   const how = Array.from(outcomes, ([name, of]) => `${of.length} ${name.replace('_', ' ')}`).join(', ');
   const [first] = rows.values();
-  if (first?.evidence === 'person') return `said of row ${first.row} of ${title}: ${how}`;
+  if (sent.size === 0 && first?.evidence === 'person') return `said of row ${first.row} of ${title}: ${how}`;
   if (sent.size === 0) return `looked at ${counted(rows.size, 'row')} of ${title}: ${how}`;
   const isWhole = outcomes.size === 1 && outcomes.has('applied') && rows.size === sent.size;
   return `sent ${counted(sent.size, 'row')} of ${title}${isWhole ? '' : `: ${how}`}`;

@@ -38,6 +38,7 @@ const byPath: Readonly<Record<string, Words>> = {
 /** Commands that the console has without any flags, or with exactly these. */
 const whole: Readonly<Record<string, Words>> = {
   'bulk reconcile --adopt': () => '“Compare and adopt” (behind “Compare with the server”)',
+  restore: () => 'putting a backup back, which an operator does',
   schema: () => 'the page SQL',
   doctor: () => 'the check of the set-up, which an operator runs',
   'store copy': () => 'the move of the journal, which an operator ends',

@@ -32,7 +32,7 @@ test('one balance is changed from the page of the user by a batch of one row, an
   const { sandbox, folder, user, read, change, send } = await office();
   const page = `/data/users/${user}`;
   expect(await read(page)).toMatch(
-    /Balance 10\.00 EUR 10\.00 EUR in the mirror, as of .* UTC; no change was sent from here/,
+    /Balance 10\.00 EUR 10\.00 EUR in the mirror, as of .* UTC ; no change was sent from here/,
   );
   const place = (await change({})).headers.get('location') ?? '';
   const plan = await read(place);
@@ -44,7 +44,7 @@ test('one balance is changed from the page of the user by a batch of one row, an
   const byHand = ['users', 'update-balance', String(user), '--type', 'remove', '--amount', '2', '--yes'];
   expect((await invoke(byHand, { folder, environment })).code).toBe(0);
   expect(await read(page)).toMatch(
-    /Balance 13\.00 EUR 10\.00 EUR in the mirror, as of .*; 2 changes were sent from here since/,
+    /Balance 13\.00 EUR 10\.00 EUR in the mirror, as of .* ; 2 changes were sent from here since/,
   );
   expect(sandbox.control.get('users', user)).toMatchObject({ balance: 13 });
   // The same again needs a reason.

@@ -131,7 +131,7 @@ describe('a finance clerk', () => {
     rmSync(`${folder}/data/uploads`, { recursive: true });
     writeFileSync(`${folder}/data/uploads`, '');
     const refused = await clerk.upload('/batches', balance, 'credit.csv', `${csv}1,add,5,x\n`);
-    const why = /could not keep the sheet in \S+uploads: .*\((?:ENOTDIR|EEXIST)\)/;
+    const why = /could not keep the sheet in \S+uploads: /;
     expect([refused.status, await read(refused)]).toEqual([503, expect.stringMatching(why)]);
   });
 
@@ -177,7 +177,7 @@ describe('a finance clerk', () => {
     const place = await plan(clerk, '1,add,5,x\n');
     expect(await (await clerk.get('/data/users/1')).text()).toContain(`href="${place}"`);
     const analyst = await (await (await browser('ana', ['analyst'])).get('/data/users/1')).text();
-    expect(analyst).toContain(place.replace('/batches/', ''));
+    expect(analyst).toContain('<td class="text">credit</td>');
     expect(analyst).not.toContain(`href="${place}"`);
   });
 

@@ -8,7 +8,7 @@ import { balanceChangeTypes } from '../../model/operations.ts';
 import { writtenId } from '../../model/records.ts';
 import { counted } from '../../model/text.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { Cell } from '../../store/reading-types.ts';
+import type { Cell } from '../../data/reading-types.ts';
 import { html, type Html, optionTag, reasonField, selectTag, textField, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, redirect, type Reply, type Visit } from '../route.ts';
 

@@ -75,7 +75,7 @@ mirror_windows | The windows of creation time that the records are read in, and 
 mirror_pages | The pages of each window as they were last read: a page that comes again unchanged is not written again. | SELECT resource, count(*) AS pages FROM mirror_pages GROUP BY resource
   resource TEXT | users, packages, emails or coupons
   from_day TEXT | first day of the window
-  page TEXT | what was requested: range, page size and number; and the version of this program
+  page TEXT | what was requested: range, page size and number
   hash TEXT | hash of the bytes of the response
   total INTEGER | records that the server counted in the range
   last_page INTEGER | last page of the range
@@ -84,7 +84,8 @@ mirror_pages | The pages of each window as they were last read: a page that come
   owned INTEGER | how many of them are the window's own
   last_created_at TEXT? | creation time of the last record on the page
   records TEXT? | a hash of each record, so that only those that changed are read; null: they could not be told apart
-mirror_touched | Days on which another program changed or removed a row: the next sync compares their windows row by row. | SELECT resource, count(*) AS days FROM mirror_touched GROUP BY resource
+  seal TEXT | a hash of this row and the program's version: if it is another one, the page is read again
+mirror_touched | Days whose rows, or their related records, another program has changed or removed: the next sync compares their windows row by row. | SELECT resource, count(*) AS days FROM mirror_touched GROUP BY resource
   resource TEXT | users, packages, emails or coupons
   day TEXT | the day of creation of a row that was changed; 0000-01-01: of one without a usable time
 mirror_history | How far back the history of each resource reaches. | SELECT resource, begins_at FROM mirror_history

@@ -20,8 +20,9 @@ import type {
   StatementPart,
 } from './reading-types.ts';
 import { beginningAfter, changesAfter, changesIn, historyReach, withTablesAsOf } from './history.ts';
-import { type ChangedSelection, changedSql, cursorAt, lastSeq, numberedTables, seqOf } from '../store/cursor.ts';
+import { type ChangedSelection, changedSql, cursorAt, lastSeq, seqOf } from '../store/cursor.ts';
 import { openMirrorForReading } from '../store/open.ts';
+import { numberedTables } from '../store/relations.ts';
 import { quoteName } from '../store/schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
 

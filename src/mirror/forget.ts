@@ -199,7 +199,7 @@ function personRemoval(
   const removed: Record<string, number> = {};
   const suppressed: Record<string, number> = {};
   const user = BigInt(person.id);
-  const touched = touchedDays(database, runner);
+  const touched = touchedDays(database);
 
   function run(table: string, sql: string, ...values: readonly unknown[]): void {
     const { changes } = database.prepare(sql).run(...values);
@@ -260,7 +260,7 @@ function personRemoval(
     .get(user);
   suppress('users', person.id, day === undefined ? null : owningDay(day.created_at));
   suppressEmails();
-  for (const relation of relationsRead(runner)) removeRelated(relation);
+  for (const relation of relationsRead(database)) touched.without(relation.resource, () => removeRelated(relation));
   for (const resource of ['users', 'emails'] as const) {
     const ids = database.prepare<[], number>(`SELECT id FROM ${resource} WHERE id ${ofPerson(resource)}`).pluck();
     // Remembered pages hold the creation time of their last record.
@@ -315,7 +315,7 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
     /** Removes everything about the person, and keeps the ids from coming back. */
     forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, runner, person, at)),
     /** Lets the person's records come back with the next sync. Returns how many, by resource; empty if none was kept out. */
-    undo: (id: number): TableCounts => step(() => undo(runner, id)),
+    undo: (id: number): TableCounts => step(() => undo(database, runner, id)),
     /** Removes the last bytes from the file, its log and its index. Returns false if a reader of an older state prevents it. */
     scrub: (): boolean => explained(() => scrub(database, waitMs)),
     close: (): void => {
@@ -326,7 +326,7 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
 }
 
 /** Ends the suppression, and marks the windows of the records to be read again. */
-function undo(runner: Runner, id: number): Record<string, number> {
+function undo(database: Database, runner: Runner, id: number): Record<string, number> {
   const kept = runner.all(
     build.selectFrom('mirror_suppressions').select(['resource', 'seen_day']).where('user_id', '=', id),
   );
@@ -337,7 +337,7 @@ function undo(runner: Runner, id: number): Record<string, number> {
     if (day !== null) resetWalks(runner, resource, day as Day);
   }
   // Other resources may have related records of the person on any page.
-  const others = new Set(relationsRead(runner).map(({ resource }) => resource)).difference(
+  const others = new Set(relationsRead(database).map(({ resource }) => resource)).difference(
     new Set(['users', 'emails']),
   );
   if (kept.length > 0) for (const resource of others) resetWalks(runner, resource);

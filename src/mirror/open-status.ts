@@ -1,5 +1,6 @@
 /** Reads the state of the mirror, without any request. `status` must start fast, so this loads no engine. */
 import type { Releases } from '../model/releases.ts';
+import { coverageOf, outsideEra } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, type Day, earliest, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -15,7 +16,7 @@ import {
 import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
-import { touchedWords } from './windows.ts';
+import { holdsSome, touchedWords } from './windows.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
@@ -140,15 +141,22 @@ interface OpenWindow {
 }
 
 /** Returns undefined if the window is as it should be. */
-function openWindow(store: MirrorStore, window: Window): OpenWindow | undefined {
+function openWindow(
+  window: Omit<OpenWindow, 'cause'> & Pick<Window, 'cause'>,
+  touched: readonly Day[],
+): OpenWindow | undefined {
   const { from, to, state, cause, problem } = window;
   if (problem !== null) return { from, to, state, cause: cause ?? 'not_read', problem };
-  if (store.isTouched(window)) return { from, to, state, cause: 'rows_altered', problem: touchedWords(window) };
+  if (holdsSome(window, touched)) return { from, to, state, cause: 'rows_altered', problem: touchedWords(window) };
   return state === 'settled' ? undefined : { from, to, state, cause: 'not_read', problem };
 }
 
 function resourceStatus(store: MirrorStore, resource: ResourceName) {
   const windows = store.windows(resource);
+  const touched = store.touchedDays(resource);
+  // Rows without a usable time that another program has added are in no window until the next sync.
+  const outside = { ...outsideEra, state: 'settled', cause: null, problem: null } as const;
+  const parts = windows.every((each) => coverageOf(each) === 'days') ? [outside, ...windows] : windows;
   return {
     live: store.liveCount(resource),
     /** Records that the server may have but the mirror must not: they belong to forgotten people. */
@@ -156,7 +164,7 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
     fresh_as_of: store.freshAsOf(resource),
     capabilities: capabilityStatus(store, resource),
     windows: windows.length,
-    open_problems: windows.flatMap((window) => openWindow(store, window) ?? []),
+    open_problems: parts.flatMap((part) => openWindow(part, touched) ?? []),
   };
 }
 

@@ -17,6 +17,7 @@ import {
   choose,
   coverAllTime,
   firstWindows,
+  holdsSome,
   largestWindow,
   mergeWindows,
   type Mode,
@@ -172,6 +173,7 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   const isHeld = store.isUnproven(resource);
   if (trustsStored && !isHeld) store.recordUnproven(resource, store.freshAsOf(resource));
   prepareWindows(store, resource, profile, only === null ? [seal] : [seal, only.from, only.to]);
+  store.forgetStrays(resource, options.mode === 'full');
   const windows = plannedSteps({ ...ports, profile, seal }, reading.readSince).map(({ window }) => window);
   allowance.setPageSize(resource, profile.pageSize);
   ports.progress({ kind: 'expected', resource, records: await expectedRecords(ports, visitor, windows) });
@@ -257,7 +259,7 @@ function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, maxRec
 }
 
 interface PlanPorts {
-  readonly store: Pick<MirrorStore, 'windows' | 'isTouched'>;
+  readonly store: Pick<MirrorStore, 'windows' | 'touchedDays'>;
   readonly resource: ResourceName;
   readonly options: SyncOptions;
   readonly profile: Profile;
@@ -268,9 +270,10 @@ export function plannedSteps(
   { store, resource, options, profile, seal }: PlanPorts,
   readSince: Timestamp | null,
 ): Step[] {
+  const touched = store.touchedDays(resource);
   return choose({
     windows: store.windows(resource),
-    isTouched: (window) => store.isTouched(window),
+    isTouched: (window) => holdsSome(window, touched),
     seal,
     mode: options.mode,
     whole: wholeResources.has(resource),
@@ -295,11 +298,14 @@ function prepareWindows(store: MirrorStore, resource: ResourceName, { dates }: P
 }
 
 /** Returns the reason of an unsettled window, or of one whose rows another program has changed; null if all are settled. */
-function unsettledProblem(store: Pick<MirrorStore, 'windows' | 'isTouched'>, resource: ResourceName): string | null {
+function unsettledProblem(store: Pick<MirrorStore, 'windows' | 'touchedDays'>, resource: ResourceName): string | null {
   const windows = store.windows(resource);
   const unsettled = windows.filter(({ state }) => state !== 'settled');
-  const touched = windows.find((window) => store.isTouched(window));
-  if (unsettled.length === 0) return touched === undefined ? null : touchedWords(touched);
+  if (unsettled.length === 0) {
+    const touched = store.touchedDays(resource);
+    const altered = windows.find((window) => holdsSome(window, touched)) ?? outsideEra;
+    return touched.length === 0 ? null : touchedWords(altered);
+  }
   const reason = unsettled.find(({ problem }) => problem !== null)?.problem;
   const days = `${unsettled.length} of ${counted(windows.length, 'window')} of creation time are not settled`;
   return reason === undefined ? days : `${days}: ${reason}`;

@@ -32,6 +32,8 @@ async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowC
   const { source, store, resource, profile, clock, progress, signal } = ports;
   const findings = new Findings();
   const range = requestedRange(window, profile);
+  const include = store.includedRelations(resource);
+  const absent = new Set<string>();
   // A wide range also shows records of neighbouring windows. They are compared there.
   const isMeant = takes.bind(null, window);
   const { walk, verdict } = await readWindow({
@@ -41,11 +43,12 @@ async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowC
     now: () => clock.now(),
     read: (page, paginate, isBehind) => {
       const wanted = { isMeant, keptOut: store.keptOut(resource), isBehind };
-      return source.page(resource, { page, paginate, range }, profile, signal, wanted);
+      return source.page(resource, { page, paginate, range, include }, profile, signal, wanted);
     },
     take: async (page, _, walked) => {
       for (const { rows } of page.parts ?? [page]) {
         for (const comparison of store.compare(resource, rows)) findings.note(comparison);
+        for (const each of rows.related) if (each.absent) absent.add(each.relation);
       }
       walked.add(page, clock.now());
       progress({ kind: 'page', resource, records: page.ids.length });
@@ -56,7 +59,8 @@ async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowC
   const unseen = store.unseenIds(window, walk.ids);
   const problem = await whyUnproven(ports, window, unseen, walk.ids.size > 0);
   if (problem === null) for (const id of unseen) findings.extra.add(id);
-  return { findings, problem };
+  const isWhole = problem !== null || absent.size === 0;
+  return { findings, problem: isWhole ? problem : `the server sends no ${[...absent].join(', ')} with some records` };
 }
 
 /** How many rows that were not shown are requested by themselves. */

@@ -2,7 +2,6 @@
  * Walks one window and writes its pages, and remembers them for the next walk. Section "The page's memory" of docs/architecture.md.
  */
 import { type DayRange, takes } from '../model/era.ts';
-import { version } from '../model/program.ts';
 import type { RecordKey } from '../model/records.ts';
 import { secondMs } from '../model/time.ts';
 import type { RememberedPage, Window } from '../store/mirror-types.ts';
@@ -68,9 +67,9 @@ interface PagePlace {
   readonly range: DayRange | null;
 }
 
-/** Equal for equal requests. The program's version is part of it, since another version may make other rows of the same bytes. */
+/** Equal for equal requests. */
 function keyOf({ page, paginate, range }: PagePlace): string {
-  return [range?.from ?? '', range?.to ?? '', paginate, page, version()].join(' ');
+  return [range?.from ?? '', range?.to ?? '', paginate, page].join(' ');
 }
 
 /** Pages are written together: a commit for each costs more than reading it, and in ascending order they are appended. */

@@ -162,6 +162,11 @@ export function mergeWindows(windows: readonly Window[], seal: Day, maxRecords: 
   return merged;
 }
 
+/** Whether the window has one of the days. */
+export function holdsSome({ from, to }: DayRange, days: readonly Day[]): boolean {
+  return days.some((day) => day >= from && day < to);
+}
+
 /** What is wrong with a window whose rows another program has changed since they were read. */
 export function touchedWords({ from, to }: DayRange): string {
   return `another program has changed rows of ${from}..${to}; the next sync compares them with the server`;

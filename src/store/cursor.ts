@@ -3,25 +3,20 @@
  * transaction; triggers number what the writer did not number itself. Section "The change cursor" of docs/architecture.md.
  */
 import type { Database } from 'better-sqlite3';
-import {
-  isResourceName,
-  type RelationTable,
-  relationTable,
-  type ResourceName,
-  resourceNames,
-} from '../model/resources.ts';
-import { eraEnd, eraStart, outsideStart } from '../model/era.ts';
+import { type RelationTable, type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, later, type Timestamp } from '../model/time.ts';
-import { historyTableOf, quoteName } from './schema.ts';
+import { historyTableOf, owningDaySql, quoteName } from './schema.ts';
 import { UsageError } from '../model/errors.ts';
 
 export interface NumberedTable {
   readonly name: string;
   /** The columns that identify a row before and after a change. A tombstone holds the same. */
   readonly key: readonly [string] | readonly [string, string];
+  /** The resource whose windows bring its rows; the first column of the key is a record's id. */
+  readonly resource?: ResourceName;
 }
 
-const resourceTables: readonly NumberedTable[] = resourceNames.map((name) => ({ name, key: ['id'] }));
+const resourceTables: readonly NumberedTable[] = resourceNames.map((name) => ({ name, key: ['id'], resource: name }));
 
 // A version has no id of its own, so its number is its key. A changed version is gone under its old number.
 const historyTables: readonly NumberedTable[] = resourceNames.map((name) => ({
@@ -29,36 +24,33 @@ const historyTables: readonly NumberedTable[] = resourceNames.map((name) => ({
   key: ['_seq'],
 }));
 
-export function numberedRelation({ table, parentColumn }: RelationTable): NumberedTable {
-  return { name: table, key: [parentColumn, '_key'] };
+/** The tables of every mirror whose rows are numbered. */
+export const numberedFromBirth: readonly NumberedTable[] = [...resourceTables, ...historyTables];
+
+export function numberedRelation({ table, parentColumn, resource }: RelationTable): NumberedTable {
+  return { name: table, key: [parentColumn, '_key'], resource };
 }
 
-/** Returns the tables in the file whose rows are numbered: resources, their histories, and all related records that were ever read. */
-export function numberedTables(database: Database): readonly NumberedTable[] {
-  const relations = database.prepare<[], { resource: ResourceName; relation: string }>(
-    'SELECT resource, relation FROM mirror_relations ORDER BY resource, relation',
-  );
-  return [
-    ...resourceTables,
-    ...historyTables,
-    ...relations.all().map(({ resource, relation }) => numberedRelation(relationTable(resource, relation))),
-  ];
-}
-
-/** Notes, in a trigger, the day of a row that something else than a sync has changed: its window is compared row by row. */
-function touch(resource: ResourceName, row: 'OLD' | 'NEW'): string {
-  const at = `${row}."created_at"`;
-  const day = `iif(typeof(${at}) = 'text' AND ${at} >= '${eraStart}' AND ${at} < '${eraEnd}', substr(${at}, 1, 10), '${outsideStart}')`;
+/**
+ * Notes, in a trigger, the day of a record that something else than a sync has changed, or some of whose related records: its window
+ * is compared row by row.
+ */
+function touch({ name, key: [id], resource }: NumberedTable, row: 'OLD' | 'NEW'): string {
+  if (resource === undefined) return '';
+  const parentAt = `(SELECT "created_at" FROM ${resource} WHERE "id" = ${row}.${quoteName(id)})`;
+  const at = name === resource ? `${row}."created_at"` : parentAt;
   // Not OR IGNORE: the conflict clause of the statement that fires the trigger would count instead.
-  return `INSERT INTO mirror_touched (resource, day) SELECT '${resource}', ${day} WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = '${resource}' AND day = ${day});`;
+  return `INSERT INTO mirror_touched (resource, day)
+    SELECT '${resource}', noted.day FROM (SELECT ${owningDaySql('at')} AS day FROM (SELECT ${at} AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = '${resource}' AND known.day = noted.day); `;
 }
 
 const bump = 'UPDATE mirror_cursor SET seq = seq + 1';
 const bumped = '(SELECT seq FROM mirror_cursor)';
 
 /** Returns the statements that make the index and the triggers for the numbers of a table, which must be empty. */
-export function numberingSql({ name, key }: NumberedTable): string[] {
+export function numberingSql(numbered: NumberedTable): string[] {
+  const { name, key, resource } = numbered;
   const table = quoteName(name);
   const [id, second] = key.map((column) => `OLD.${quoteName(column)}`);
   const bury = `INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('${name}', ${id}, ${second ?? "''"}, ${bumped})`;
@@ -68,18 +60,16 @@ export function numberingSql({ name, key }: NumberedTable): string[] {
   const kept = isHistory
     ? `WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = '${name.replace(/_history$/, '')}'), '') `
     : '';
-  const touched = (...rows: readonly ('OLD' | 'NEW')[]): string =>
-    isResourceName(name) ? rows.map((row) => `${touch(name, row)} `).join('') : '';
   const inserted = `CREATE TRIGGER ${quoteName(`${name}_numbered`)} AFTER INSERT ON ${table} WHEN NEW."_seq" = 0
-BEGIN ${bump}; ${number}; END`;
+BEGIN ${bump}; ${number}; ${touch(numbered, 'NEW')}END`;
   return [
     `CREATE INDEX ${quoteName(`${name}_seq`)} ON ${table} ("_seq")`,
     // A trigger in the file would cost a first sync 3 % of its processor time for nothing: the sync numbers its rows itself.
-    ...(isResourceName(name) ? [] : [inserted]),
+    ...(name === resource ? [] : [inserted]),
     `CREATE TRIGGER ${quoteName(`${name}_renumbered`)} AFTER UPDATE ON ${table} WHEN NEW."_seq" = OLD."_seq"
-BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; ${touched('OLD', 'NEW')}END`,
+BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; ${touch(numbered, 'OLD')}${touch(numbered, 'NEW')}END`,
     `CREATE TRIGGER ${quoteName(`${name}_buried`)} BEFORE DELETE ON ${table} ${kept}
-BEGIN ${bump}; ${bury}; ${touched('OLD')}END`,
+BEGIN ${bump}; ${bury}; ${touch(numbered, 'OLD')}END`,
   ];
 }
 
@@ -115,7 +105,7 @@ export const mirrorNumbering: readonly string[] = [
   'INSERT INTO mirror_cursor (mirror, seq, deletions_from) VALUES (lower(hex(randomblob(6))), 0, 0)',
   // Nobody knows when something came that is numbered before a lock is first taken.
   "INSERT INTO mirror_epochs (from_seq, epoch, began_at) VALUES (0, lower(hex(randomblob(6))), '1970-01-01T00:00:00.000000Z')",
-  ...[...resourceTables, ...historyTables].flatMap(numberingSql),
+  ...numberedFromBirth.flatMap(numberingSql),
 ];
 
 /** Reads and sets the last number given, for statements that number their rows themselves: faster than a trigger for each row. */

@@ -14,6 +14,8 @@ export interface FileKind {
   readonly version: number;
   /** The statements that make an empty file. */
   readonly tables: readonly string[];
+  /** The statements that have made further tables of this file since; none if undefined. */
+  readonly later?: (database: Database) => readonly string[];
   /** Says who is writing. */
   readonly lockTable: string;
   /** Where the operator can name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
@@ -70,11 +72,12 @@ function makeTables(kind: FileKind, database: Database, file: string): void {
 /** Throws a FileError if something that this program relies on was removed or altered. Columns, tables and views may be added. */
 function refuseAltered(kind: FileKind, database: Database, file: string): void {
   const found = database.prepare<[], string>('SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL').pluck().all();
-  const own = kind.tables.filter((sql) => /^CREATE (?:TABLE|TRIGGER|VIEW mirror_)/.test(sql));
   // SQLite adds a column before the last parenthesis.
   const isThere = (sql: string) =>
     found.includes(sql) || found.some((each) => each.startsWith(sql.replace(/\)[^)]*$/, ',')));
-  const altered = own.find((sql) => !isThere(sql));
+  const isOwn = (sql: string) => /^CREATE (?:TABLE|TRIGGER|VIEW mirror_)/.test(sql);
+  const isAltered = (sql: string) => isOwn(sql) && !isThere(sql);
+  const altered = kind.tables.find(isAltered) ?? kind.later?.(database).find(isAltered);
   if (altered === undefined) return;
   const [, what = '', name = ''] = /^CREATE (\w+) (\S+)/.exec(altered) ?? [];
   const problem = `another program has removed or altered the ${what.toLowerCase()} ${name}`;

@@ -164,6 +164,7 @@ export interface Tables {
     owned: number;
     last_created_at: string | null;
     records: string | null;
+    seal: string;
   };
   mirror_touched: { resource: string; day: string };
   mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };

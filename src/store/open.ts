@@ -3,6 +3,7 @@ import type { Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { type FileKind, openForReading, openForWriting } from './file-kind.ts';
 import { mirrorNumbering, numberInserts } from './cursor.ts';
+import { relationSql, relationsRead } from './relations.ts';
 import { mirrorTables } from './schema.ts';
 
 export const mirrorKind: FileKind = {
@@ -11,6 +12,7 @@ export const mirrorKind: FileKind = {
   applicationId: 0x61_6d_69_72,
   version: 1,
   tables: [...mirrorTables, ...mirrorNumbering],
+  later: (database) => relationsRead(database).flatMap(relationSql),
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',

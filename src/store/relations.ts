@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import { numberedRelation, numberingSql, numbersIn } from './cursor.ts';
+import { numberedFromBirth, numberedRelation, type NumberedTable, numberingSql, numbersIn } from './cursor.ts';
 import { build, type Runner } from './kysely-sqlite.ts';
 import { keyOf, keysJson, type RecordKey, type RelatedRow, type RelatedRows } from '../model/records.ts';
 import { firstFree } from '../model/files.ts';
@@ -72,6 +72,17 @@ export function relationsIn(database: Database, runner: Runner) {
       sessions.set(resource, requested);
       return names.some((name) => !before.has(name));
     },
+    /**
+     * Removes related records without a parent: no page ever shows them. Another program may leave some, since SQLite enforces
+     * foreign keys only if it is told to.
+     */
+    removeOrphans: (resource: ResourceName): void => {
+      for (const { table, parentColumn } of relationsRead(database).filter((each) => each.resource === resource)) {
+        database.exec(
+          `DELETE FROM ${quoteName(table)} WHERE ${quoteName(parentColumn)} NOT IN (SELECT "id" FROM ${resource})`,
+        );
+      }
+    },
     /** Requests no relations of the resource from now on. */
     abandon: exclude,
     /** Writes related records whose parents are already in the mirror. */
@@ -89,16 +100,25 @@ export function relationsIn(database: Database, runner: Runner) {
 }
 
 export function makeRelationTable(database: Database, relation: RelationTable): void {
-  for (const statement of [relationTableSql(relation), ...numberingSql(numberedRelation(relation))]) {
-    database.exec(statement);
-  }
+  for (const statement of relationSql(relation)) database.exec(statement);
+}
+
+/** Returns the statements that make the relation's table. */
+export function relationSql(relation: RelationTable): string[] {
+  return [relationTableSql(relation), ...numberingSql(numberedRelation(relation))];
 }
 
 /** Returns every relation that was ever requested, and so has a table. */
-export function relationsRead(runner: Runner): RelationTable[] {
-  return runner
-    .all(build.selectFrom('mirror_relations').select(['resource', 'relation']))
-    .map(({ resource, relation }) => relationTable(resource, relation));
+export function relationsRead(database: Database): RelationTable[] {
+  const relations = database.prepare<[], { resource: ResourceName; relation: string }>(
+    'SELECT resource, relation FROM mirror_relations ORDER BY resource, relation',
+  );
+  return relations.all().map(({ resource, relation }) => relationTable(resource, relation));
+}
+
+/** Returns the tables in the file whose rows are numbered: resources, their histories, and all related records that were ever read. */
+export function numberedTables(database: Database): NumberedTable[] {
+  return [...numberedFromBirth, ...relationsRead(database).map(numberedRelation)];
 }
 
 /** Returns the resource's relations that are currently requested, by name. Rows of the others may be old. */
@@ -194,7 +214,7 @@ const mostFlatKeys = 1_000;
 
 /** Ids are text, because a column has one type: some servers have numbers, some UUIDs. */
 function relationTableSql({ resource, table, parentColumn }: RelationTable): string {
-  return `CREATE TABLE IF NOT EXISTS ${quoteName(table)} (
+  return `CREATE TABLE ${quoteName(table)} (
   ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE,
   "id" TEXT,
   "record" TEXT NOT NULL,

@@ -10,6 +10,7 @@ import {
   sqlTypeOf,
   type SqlType,
 } from '../model/resources.ts';
+import { eraEnd, eraStart, outsideStart } from '../model/era.ts';
 import { lockColumns } from './lock.ts';
 
 /** Quotes an SQL name: `order`, for example, is a field of packages. */
@@ -42,6 +43,11 @@ export function recordedColumns(resource: Resource): string[] {
 export function typeOfColumn({ fields }: Resource, column: string): SqlType {
   const field = fields.find(({ name }) => name === column);
   return field === undefined ? 'TEXT' : sqlTypeOf(field.type);
+}
+
+/** The rule of `owningDay` in `src/mirror/store/suppressions.ts`, in SQL. */
+export function owningDaySql(at: string): string {
+  return `iif(typeof(${at}) = 'text' AND ${at} >= '${eraStart}' AND ${at} < '${eraEnd}', substr(${at}, 1, 10), '${outsideStart}')`;
 }
 
 /** The change number of a row: src/store/cursor.ts. */
@@ -134,14 +140,15 @@ const bookkeeping = [
   total INTEGER NOT NULL,
   last_page INTEGER NOT NULL,
   per_page INTEGER NOT NULL,
-  ids TEXT NOT NULL CHECK (json_valid(ids)),
+  ids TEXT NOT NULL,
   owned INTEGER NOT NULL,
   last_created_at TEXT,
   records TEXT,
+  seal TEXT NOT NULL,
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID`,
-  // Days on which a row was changed or removed by something else than a sync; src/store/cursor.ts has the triggers.
+  // Days of rows, or of the parents of rows, that something else than a sync has changed; src/store/cursor.ts has the triggers.
   `CREATE TABLE mirror_touched (
   resource TEXT NOT NULL,
   day TEXT NOT NULL,
@@ -179,7 +186,7 @@ const bookkeeping = [
 ) STRICT`,
   // The tables of related records are made when these are first requested. This table lists them.
   `CREATE TABLE mirror_relations (
-  resource TEXT NOT NULL,
+  resource TEXT NOT NULL CHECK (resource IN (${resourceNames.map(quoteText).join(', ')})),
   relation TEXT NOT NULL,
   table_name TEXT NOT NULL,
   included INTEGER NOT NULL CHECK (included IN (0, 1)),
@@ -202,6 +209,15 @@ const bookkeeping = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
+/**
+ * The days of rows that another program has changed: those that triggers have noted, and those of rows without a number, which
+ * only another program adds. The next sync numbers these.
+ */
+export const touchedDaysSql = [
+  'SELECT resource, day FROM mirror_touched',
+  ...resourceNames.map((name) => `SELECT '${name}', ${owningDaySql('created_at')} FROM ${name} WHERE "_seq" = 0`),
+].join(' UNION ALL ');
+
 // A resource is as fresh as its stalest window. A window that was never walked makes it null, and so do rows that another program
 // has changed. As long as a sum is unproven, the resource counts as no fresher than before.
 const freshness = `CREATE VIEW mirror_freshness AS
@@ -211,7 +227,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
-    WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
+    WHEN mirror_windows.resource IN (SELECT resource FROM (${touchedDaysSql})) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of

@@ -19,6 +19,7 @@ const forTests = [
   'src/journal/chain.ts stepRow',
   'src/mirror/read.ts readBack readEnd',
   'src/mirror/server-check.ts probesOf',
+  'src/mirror/store/page-memory.ts sealOf',
   'src/people/sign-in.ts isPassword',
   'src/worker/alerts.ts alertsAfter isDue',
   // Opened with ports, times or costs of the test.

@@ -112,6 +112,7 @@ describe('a mirror that was just synced', () => {
       'commitMark',
       'compare',
       'freshAsOf',
+      'includedRelations',
       'keptOut',
       'knownRecords',
       'listSurplus',

@@ -204,10 +204,11 @@ CREATE TABLE mirror_pages (
   total INTEGER NOT NULL,
   last_page INTEGER NOT NULL,
   per_page INTEGER NOT NULL,
-  ids TEXT NOT NULL CHECK (json_valid(ids)),
+  ids TEXT NOT NULL,
   owned INTEGER NOT NULL,
   last_created_at TEXT,
   records TEXT,
+  seal TEXT NOT NULL,
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
@@ -253,7 +254,7 @@ CREATE TABLE mirror_journal (
 ) STRICT;
 
 CREATE TABLE mirror_relations (
-  resource TEXT NOT NULL,
+  resource TEXT NOT NULL CHECK (resource IN ('users', 'packages', 'emails', 'coupons')),
   relation TEXT NOT NULL,
   table_name TEXT NOT NULL,
   included INTEGER NOT NULL CHECK (included IN (0, 1)),
@@ -287,7 +288,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
-    WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
+    WHEN mirror_windows.resource IN (SELECT resource FROM (SELECT resource, day FROM mirror_touched UNION ALL SELECT 'users', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM users WHERE "_seq" = 0 UNION ALL SELECT 'packages', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM packages WHERE "_seq" = 0 UNION ALL SELECT 'emails', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM emails WHERE "_seq" = 0 UNION ALL SELECT 'coupons', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM coupons WHERE "_seq" = 0)) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of
@@ -365,46 +366,58 @@ CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq);
 CREATE INDEX "users_seq" ON "users" ("_seq");
 
 CREATE TRIGGER "users_renumbered" AFTER UPDATE ON "users" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day) SELECT 'users', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'users' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT INTO mirror_touched (resource, day) SELECT 'users', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'users' AND day = iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
+    SELECT 'users', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'users' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
+    SELECT 'users', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'users' AND known.day = noted.day); END;
 
 CREATE TRIGGER "users_buried" BEFORE DELETE ON "users" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day) SELECT 'users', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'users' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
+    SELECT 'users', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'users' AND known.day = noted.day); END;
 
 CREATE INDEX "packages_seq" ON "packages" ("_seq");
 
 CREATE TRIGGER "packages_renumbered" AFTER UPDATE ON "packages" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day) SELECT 'packages', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'packages' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT INTO mirror_touched (resource, day) SELECT 'packages', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'packages' AND day = iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
+    SELECT 'packages', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'packages' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
+    SELECT 'packages', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'packages' AND known.day = noted.day); END;
 
 CREATE TRIGGER "packages_buried" BEFORE DELETE ON "packages" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day) SELECT 'packages', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'packages' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
+    SELECT 'packages', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'packages' AND known.day = noted.day); END;
 
 CREATE INDEX "emails_seq" ON "emails" ("_seq");
 
 CREATE TRIGGER "emails_renumbered" AFTER UPDATE ON "emails" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day) SELECT 'emails', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'emails' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT INTO mirror_touched (resource, day) SELECT 'emails', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'emails' AND day = iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
+    SELECT 'emails', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'emails' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
+    SELECT 'emails', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'emails' AND known.day = noted.day); END;
 
 CREATE TRIGGER "emails_buried" BEFORE DELETE ON "emails" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day) SELECT 'emails', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'emails' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
+    SELECT 'emails', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'emails' AND known.day = noted.day); END;
 
 CREATE INDEX "coupons_seq" ON "coupons" ("_seq");
 
 CREATE TRIGGER "coupons_renumbered" AFTER UPDATE ON "coupons" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day) SELECT 'coupons', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'coupons' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); INSERT INTO mirror_touched (resource, day) SELECT 'coupons', iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'coupons' AND day = iif(typeof(NEW."created_at") = 'text' AND NEW."created_at" >= '1000-01-01' AND NEW."created_at" < '3000-01-01', substr(NEW."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
+    SELECT 'coupons', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'coupons' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
+    SELECT 'coupons', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'coupons' AND known.day = noted.day); END;
 
 CREATE TRIGGER "coupons_buried" BEFORE DELETE ON "coupons" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day) SELECT 'coupons', iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01') WHERE NOT EXISTS
-    (SELECT 1 FROM mirror_touched WHERE resource = 'coupons' AND day = iif(typeof(OLD."created_at") = 'text' AND OLD."created_at" >= '1000-01-01' AND OLD."created_at" < '3000-01-01', substr(OLD."created_at", 1, 10), '0000-01-01')); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
+    SELECT 'coupons', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
+    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'coupons' AND known.day = noted.day); END;
 
 CREATE INDEX "users_history_seq" ON "users_history" ("_seq");
 

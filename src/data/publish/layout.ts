@@ -2,7 +2,6 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
-import { Runner } from '../../store/kysely-sqlite.ts';
 import { type RelationTable, type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
 
 /** `json` is text with a second column, `NAME_json`, that holds the same as jsonb if that can hold it. */
@@ -114,7 +113,7 @@ function relationLayout({ table, parentColumn }: RelationTable): PublishedTable 
 
 /** Lists the published tables, parents before what belongs to them. */
 export function publishedTables(mirror: Mirror): readonly PublishedTable[] {
-  const relations = relationsRead(new Runner(mirror)).map(relationLayout);
+  const relations = relationsRead(mirror).map(relationLayout);
   return [...resourceTables, ...historyTables, ...relations, deletionTable];
 }
 

@@ -103,7 +103,7 @@ function rowsOf(
   stepAt: () => Timestamp,
 ) {
   const relations = relationsIn(database, runner);
-  const touched = touchedDays(database, runner);
+  const touched = touchedDays(database);
   const tables = new Map<ResourceName, ReturnType<typeof newTable>>();
   // A drift that every record shows is one event. What this process has written need not be looked up in the table.
   const reported = new Set<string>();
@@ -143,7 +143,9 @@ function rowsOf(
     suppressions.note(window.resource, rows.keptOut, now());
     for (const drift of rows.drifts) report(drift);
     const counts = tableOf(window.resource).upsert(rows, window, stepAt());
-    relations.write(window.resource, rows.related, report);
+    if (rows.related.length > 0) {
+      touched.without(window.resource, () => relations.write(window.resource, rows.related, report));
+    }
     advanceWindow(runner, window);
     addCounts(runner, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
   }
@@ -175,6 +177,16 @@ function rowsOf(
           const { changes } = remove.run(keysJson(ids));
           addCounts(runner, run, resource, { deleted: changes });
         });
+      }),
+    /**
+     * Removes related records without a parent, if another program may have left some, and forgets noted days that no window has:
+     * nothing is read for either.
+     */
+    forgetStrays: (resource: ResourceName, isSure: boolean): void =>
+      step(() => {
+        if (!isSure && touched.all(resource).length === 0) return;
+        touched.without(resource, () => relations.removeOrphans(resource));
+        touched.forgetStrays(resource);
       }),
     /** How many rows the resource has, in all or in a window of these days. */
     liveCount: (resource: ResourceName, range?: DayRange) => tableOf(resource).owned.count(range ?? everything),

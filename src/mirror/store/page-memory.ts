@@ -4,13 +4,28 @@
  * record that went from A to B and back to A would stay B here. Triggers in the file note the days on which another program
  * changed a row (`mirror_touched`): a window of such a day is compared row by row.
  */
+import { hash } from 'node:crypto';
+import type { Database } from 'better-sqlite3';
+import { type DayRange, outsideStart } from '../../model/era.ts';
+import { version } from '../../model/program.ts';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
-import { type DayRange, outsideStart } from '../../model/era.ts';
+import type { Day } from '../../model/time.ts';
+import { build, type Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import { quoteName } from '../../store/schema.ts';
-import { build, type Runner } from '../../store/kysely-sqlite.ts';
-import type { Database } from 'better-sqlite3';
+import { quoteName, touchedDaysSql } from '../../store/schema.ts';
+
+type PageRow = Tables['mirror_pages'];
+
+/**
+ * Returns the seal of a remembered page. A page whose seal is broken is forgotten: another program has altered it, or another version
+ * of this one has written it, which may make other rows of the same bytes.
+ */
+export function sealOf(row: Omit<PageRow, 'seal'>, writer = version()): string {
+  const { page, total, last_page, per_page, ids, owned, last_created_at, records } = row;
+  const all = [writer, page, row.hash, total, last_page, per_page, ids, owned, last_created_at, records];
+  return hash('sha1', all.join(' '), 'base64');
+}
 
 export function readPages(runner: Runner, window: Window): RememberedPage[] {
   const query = build
@@ -18,7 +33,8 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
     .selectAll()
     .where('resource', '=', window.resource)
     .where('from_day', '=', window.from);
-  return runner.all(query).map((row) => ({
+  const intact = runner.all(query).filter((row) => row.seal === sealOf(row));
+  return intact.map((row) => ({
     key: row.page,
     hash: row.hash,
     total: row.total,
@@ -31,28 +47,27 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
   }));
 }
 
-/** The days on which something else than a sync has changed rows. */
-export function touchedDays(database: Database, runner: Runner) {
-  const all = database.prepare<[string], string>('SELECT day FROM mirror_touched WHERE resource = ?').pluck();
-  const keep = database.prepare<[string, string]>(
-    'DELETE FROM mirror_touched WHERE resource = ? AND day NOT IN (SELECT value FROM json_each(?))',
-  );
+/** The days of which something else than a sync has changed rows. */
+export function touchedDays(database: Database) {
+  const all = database
+    .prepare<[string], Day>(`SELECT DISTINCT day FROM (${touchedDaysSql}) WHERE resource = ? ORDER BY day`)
+    .pluck();
+  const forget = (which: string) =>
+    database.prepare<string[]>(`DELETE FROM mirror_touched WHERE resource = ? AND ${which}`);
+  const within = forget('day >= ? AND day < ?');
+  const others = forget('day NOT IN (SELECT value FROM json_each(?))');
+  const strays = forget(`NOT EXISTS (SELECT 1 FROM mirror_windows AS window
+    WHERE window.resource = mirror_touched.resource AND day >= from_day AND day < to_day)`);
   return {
-    has: (resource: ResourceName, { from, to }: DayRange): boolean =>
-      all.all(resource).some((day) => day >= from && day < to),
-    forget: (resource: ResourceName, { from, to }: DayRange): void =>
-      runner.run(
-        build
-          .deleteFrom('mirror_touched')
-          .where('resource', '=', resource)
-          .where('day', '>=', from)
-          .where('day', '<', to),
-      ),
+    all: (resource: ResourceName): Day[] => all.all(resource),
+    forget: (resource: ResourceName, { from, to }: DayRange): void => void within.run(resource, from, to),
+    /** Forgets the days that no window has. */
+    forgetStrays: (resource: ResourceName): void => void strays.run(resource),
     /** Changes rows as a sync does: the triggers note nothing of it. */
     without: (resource: ResourceName, doing: () => void): void => {
       const before = all.all(resource);
       doing();
-      keep.run(resource, JSON.stringify(before));
+      others.run(resource, JSON.stringify(before));
     },
   };
 }
@@ -63,21 +78,20 @@ export function replacePages(runner: Runner, window: Window, pages: readonly Rem
     build.deleteFrom('mirror_pages').where('resource', '=', window.resource).where('from_day', '=', window.from),
   );
   for (const page of pages) {
-    runner.run(
-      build.insertInto('mirror_pages').values({
-        resource: window.resource,
-        from_day: window.from,
-        page: page.key,
-        hash: page.hash,
-        total: page.total,
-        last_page: page.lastPage,
-        per_page: page.perPage,
-        ids: keysJson(page.ids),
-        owned: page.owned,
-        last_created_at: page.lastCreatedAt,
-        records: page.records,
-      }),
-    );
+    const row = {
+      resource: window.resource,
+      from_day: window.from,
+      page: page.key,
+      hash: page.hash,
+      total: page.total,
+      last_page: page.lastPage,
+      per_page: page.perPage,
+      ids: keysJson(page.ids),
+      owned: page.owned,
+      last_created_at: page.lastCreatedAt,
+      records: page.records,
+    };
+    runner.run(build.insertInto('mirror_pages').values({ ...row, seal: sealOf(row) }));
   }
 }
 

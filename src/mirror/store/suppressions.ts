@@ -19,7 +19,7 @@ export function owningDay(createdAt: unknown): Day {
 export type Suppressions = ReturnType<typeof suppressionsIn>;
 
 export function suppressionsIn(database: Database, runner: Runner) {
-  const touched = touchedDays(database, runner);
+  const touched = touchedDays(database);
   let sets: ReadonlyMap<ResourceName, Set<number>> | undefined;
 
   function readIds(): ReadonlyMap<ResourceName, Set<number>> {

@@ -2,8 +2,8 @@
 import type { Database } from 'better-sqlite3';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import { cellIn, eachRow } from './upsert.ts';
-import { keyOf, keysJson, type PageRows, type RecordKey } from '../../model/records.ts';
-import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
+import { keyOf, keysJson, type PageRows, type RecordKey, type RelatedRows } from '../../model/records.ts';
+import { relationTable, type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { quoteName, servedColumns } from '../../store/schema.ts';
@@ -12,7 +12,7 @@ import { quoteName, servedColumns } from '../../store/schema.ts';
 export type Comparison =
   /** `hidden`: the record is suppressed. */
   | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: RecordKey }
-  /** `fields`: the columns that differ, which are fields of the reference or `_extra`. */
+  /** `fields`: what differs: fields of the reference, `_extra`, or related records by the name of their relation. */
   | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] };
 
 export type VerifyStore = ReturnType<typeof openVerifyStore>;
@@ -35,7 +35,7 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
     .prepare<[string], bigint>(`SELECT id FROM ${table} WHERE id IN (SELECT value FROM json_each(?))`)
     .pluck()
     .safeIntegers();
-  return ({ json, ids, keptOut }) => {
+  return ({ json, ids, keptOut, related }) => {
     const found = new Map<RecordKey, Comparison>(ids.map((id) => [id, { kind: 'equal', id }]));
     for (const [key = 0n, isMissing, ...flags] of differing.all(json)) {
       const id = keyOf(key);
@@ -43,9 +43,35 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
       found.set(id, isMissing === 1n ? { kind: 'missing', id } : { kind: 'different', id, fields });
     }
     const kept = new Set(present.all(keysJson(keptOut.map(({ id }) => id))).map(keyOf));
+    for (const relation of related) {
+      for (const id of differingParents(database, name, relation)) {
+        const each = found.get(id);
+        const fields = each?.kind === 'different' ? each.fields : [];
+        if (each?.kind !== 'missing') found.set(id, { kind: 'different', id, fields: [...fields, relation.relation] });
+      }
+    }
     for (const { id } of keptOut) found.set(id, { kind: kept.has(id) ? 'equal' : 'hidden', id });
     return [...found.values()];
   };
+}
+
+/** Returns the records of a page whose related records are others in the mirror. */
+function differingParents(database: Database, resource: ResourceName, { relation, parents }: RelatedRows): RecordKey[] {
+  const { table, parentColumn } = relationTable(resource, relation);
+  const parent = quoteName(parentColumn);
+  const stored = database
+    .prepare<[string], [parent: bigint, ...cells: (string | null)[]]>(
+      `SELECT ${parent}, "_key", "id", "record" FROM ${quoteName(table)} WHERE ${parent} IN (SELECT value FROM json_each(?))`,
+    )
+    .raw()
+    .safeIntegers();
+  const mine = Map.groupBy(stored.all(keysJson(parents.map(([id]) => id))), ([id]) => keyOf(id));
+  const text = (rows: readonly unknown[][]) => JSON.stringify(rows.map((cells) => JSON.stringify(cells)).toSorted());
+  return parents.flatMap(([id, rows]) => {
+    const served = rows.map(({ key, id: own, record }) => [key, own === null ? null : String(own), record]);
+    const kept = (mine.get(id) ?? []).map(([, ...cells]) => cells);
+    return text(served) === text(kept) ? [] : [id];
+  });
 }
 
 /** Opens the mirror for a comparison, which never writes to it. Throws `FileError`. The caller closes it. */
@@ -66,6 +92,7 @@ export function openVerifyStore(file: string) {
     accountedCount: store.accountedCount,
     midnightCount: store.midnightCount,
     keptOut: store.keptOut,
+    includedRelations: store.includedRelations,
     freshAsOf: store.freshAsOf,
     capability: store.capability,
     listSurplus: store.listSurplus,

@@ -2,6 +2,7 @@
 import { type Selectable, type Updateable } from 'kysely';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
+import { holdsSome } from '../windows.ts';
 import type { NewWindow, RememberedPage, Window } from '../../store/mirror-types.ts';
 import { build, type Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import { readPages, replacePages, touchedDays } from './page-memory.ts';
@@ -9,7 +10,7 @@ import { addCounts, type StorePorts } from './run-records.ts';
 import type { Suppressions } from './suppressions.ts';
 
 export function windowRecords({ database, runner, step }: StorePorts, suppressions: Suppressions) {
-  const touched = touchedDays(database, runner);
+  const touched = touchedDays(database);
   return {
     windows: (resource: ResourceName) => readWindows(runner, resource),
     /** Replaces the windows of the same days. The new ones must follow each other without a gap. */
@@ -37,7 +38,7 @@ export function windowRecords({ database, runner, step }: StorePorts, suppressio
     /** Begins a walk. Returns whether something else than a sync has changed rows of the window since its last one. */
     beginWalk: (run: string, window: Window): boolean =>
       step(() => {
-        const isTouched = touched.has(window.resource, window);
+        const isTouched = holdsSome(window, touched.all(window.resource));
         // What is changed from now on is noted again. If the walk fails, the window forgets its pages.
         touched.forget(window.resource, window);
         // The rows of an unsettled walk come from different moments, so no page stands for them.
@@ -85,8 +86,8 @@ export function windowRecords({ database, runner, step }: StorePorts, suppressio
         const [received, unchanged] = [sum(({ ids }) => ids.length), sum(({ owned }) => owned)];
         addCounts(runner, run, resource, { received, unchanged });
       }),
-    /** Whether something else than a sync has changed rows of the window since its last walk began. */
-    isTouched: (window: Window) => touched.has(window.resource, window),
+    /** The days, in order, of which something else than a sync has changed rows since the last walk of their window began. */
+    touchedDays: (resource: ResourceName) => touched.all(resource),
   };
 }
 

@@ -1,4 +1,5 @@
 -- title: Users by balance
+-- subject: Balances
 -- description: How many users have a balance in each range, and how much they have together. Users whose balance is
 --   not a number are in no range.
 -- column: range | text | the range of balances, its lower end in it

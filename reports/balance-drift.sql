@@ -1,4 +1,5 @@
 -- title: Balances that do not follow from their ledger
+-- subject: Balances
 -- description: Users whose balance is not what their newest balance transaction left, the largest difference first.
 --   Of the transactions the keys result (+, - or =), amount, balance_before_transaction and created_at are read; the
 --   newest is the last by created_at, then by id. Without any transaction the balance should be 0. A transaction that

@@ -1,4 +1,5 @@
 -- title: What is owed to users
+-- subject: Balances
 -- description: The sum of all positive balances, what is owed to users, and apart from it that of the negative ones,
 --   what users owe. With --as-of, the same at an earlier time, from the history.
 -- column: liability | money | sum of the balances above 0

@@ -1,4 +1,5 @@
 -- title: What changed
+-- subject: The mirror
 -- description: How many records came, changed and went since a time, by resource. A time is when the mirror saw the
 --   change, not when it happened on the server; what history.ignore names makes no change. At the first sync every
 --   record came. `changes` tells the same field by field.

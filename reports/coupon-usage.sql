@@ -1,4 +1,5 @@
 -- title: Use of coupons
+-- subject: Coupons
 -- description: How often payments name each coupon, the most used first. A payment is expected to name its coupon
 --   under options.coupon, by code, by id, or as an object with either; its keys status and created_at are read as
 --   well. A coupon that is not in the table of coupons any more has no id.

@@ -1,4 +1,5 @@
 -- title: Coupons about to expire
+-- subject: Coupons
 -- description: Coupons that expire within so many days, the first to go first. Expired ones, and those that never
 --   expire, are left out.
 -- parameter: days | integer | 30 | within so many days

@@ -1,4 +1,5 @@
 -- title: Coupons never used
+-- subject: Coupons
 -- description: Coupons that no payment names, the oldest first. A payment is expected to name its coupon under
 --   options.coupon, by code, by id, or as an object with either. Where the server does not, every coupon is listed,
 --   and a warning says so.

@@ -1,4 +1,5 @@
 -- title: Every change of a balance
+-- subject: Balances
 -- description: What was credited to balances and taken from them, in the order of time. Of the balance transactions
 --   the keys result (+, - or =), amount, balance_before_transaction, description and created_at are read. Under = the
 --   amount is the balance that was set.

@@ -1,4 +1,5 @@
 -- title: Accounts of one address
+-- subject: Customers
 -- description: Email addresses that several users share, the most shared first. Capital letters, and what follows a +
 --   before the @, make no difference; with dots=1 neither do dots before the @, as some providers have it. Only
 --   letters of ASCII have their capitals ignored.

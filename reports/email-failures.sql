@@ -1,4 +1,5 @@
 -- title: Emails that did not go out
+-- subject: Emails
 -- description: Emails that are not sent although their time has come, by the domain of the receiver, the worst first.
 --   The time of one that is not scheduled is its creation.
 -- parameter: hours | integer | 1 | overdue by at least so many hours

@@ -1,4 +1,5 @@
 -- title: Emails by day
+-- subject: Emails
 -- description: How many emails were made on each day (UTC), and how many of them are sent by now. A day without
 --   emails stands with 0.
 -- parameter: from | date | 30d ago | the first day that counts

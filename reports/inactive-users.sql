@@ -1,4 +1,5 @@
 -- title: Users who stay away
+-- subject: Customers
 -- description: Users who have not been seen for so many days, those away longest first, with their balances and how
 --   many of their orders are open, that is, active or suspended. Who was never seen counts from the last login, else
 --   from the sign-up. Of the orders the key status is read.

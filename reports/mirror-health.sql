@@ -1,4 +1,5 @@
 -- title: State of the mirror
+-- subject: The mirror
 -- description: How much of each resource the mirror holds, how fresh it is and how its last run ended. Look at it
 --   before you rely on a number.
 -- parameter: at | time | now | the time that the age is counted to

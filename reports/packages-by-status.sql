@@ -1,4 +1,5 @@
 -- title: Packages by status
+-- subject: Packages
 -- description: How many packages have each status, the most frequent first.
 -- column: status | text | the status
 -- column: packages | integer | packages that have it

@@ -1,4 +1,5 @@
 -- title: Revenue by day
+-- subject: Money
 -- description: Payments that were made, by the day on which they were created (UTC) and by currency. What was paid
 --   with a balance stands apart and is no revenue - it came in when the balance was topped up - so that nothing
 --   counts twice. A day without payments stands with 0 for each currency that the range has. Of the payments the keys

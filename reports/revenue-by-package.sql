@@ -1,4 +1,5 @@
 -- title: Revenue by package
+-- subject: Money
 -- description: Payments that were made, by package and currency, those that brought most first. What was paid with a
 --   balance stands apart and is no revenue, so that nothing counts twice. Payments for no package, such as top-ups of
 --   a balance, stand under none. Of the payments the keys status, amount, currency, created_at, package_id and

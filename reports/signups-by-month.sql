@@ -1,4 +1,5 @@
 -- title: Sign-ups by month
+-- subject: Customers
 -- description: How many of the users that exist today signed up in each month (UTC), and how many of them have
 --   verified their email address and are subscribed. A month without sign-ups between the first and the last stands
 --   with 0. Users without a creation time are left out.

@@ -1,4 +1,5 @@
 -- title: Subscribers
+-- subject: Customers
 -- description: The users who are subscribed, for a mailing, by id. Choose from them with --where "verified AND status
 --   = 'active'".
 -- parameter: subscribed | flag | 1 | the value of is_subscribed that means subscribed

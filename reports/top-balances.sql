@@ -1,4 +1,5 @@
 -- title: Largest balances
+-- subject: Balances
 -- description: The users with the largest balances above 0. Users with the balance of the last one are listed as
 --   well, so there may be a few more than asked for; users with one balance share a rank.
 -- parameter: limit | integer | 20 | how many users

@@ -1,4 +1,5 @@
 -- title: Unpaid payments
+-- subject: Money
 -- description: Payments that wait to be made, the oldest first. Of the payments the keys status, amount, currency,
 --   description, order_id, due_date and created_at are read.
 -- parameter: status | text | unpaid | the status of a payment that waits

@@ -1,4 +1,5 @@
 -- title: Addresses never verified
+-- subject: Customers
 -- description: Users who signed up so many days ago and have not verified their email address since, the oldest
 --   first.
 -- parameter: days | integer | 30 | signed up at least so many days ago

@@ -113,7 +113,13 @@ function checkedCount(name: string, value: number | undefined, fallback: number)
 /** Reads from the database with which seed it was made, since related records follow from that. */
 function worldOf(db: Db): SeedWorld {
   const number = (name: string): number => Number(readMeta(db, name) ?? 0);
-  return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
+  return {
+    seed: number('seed'),
+    users: number('users'),
+    packages: number('packages'),
+    coupons: number('coupons'),
+    now: number('now'),
+  };
 }
 
 function planOf(options: SandboxOptions, now: number): SeedPlan {

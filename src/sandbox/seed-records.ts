@@ -165,6 +165,14 @@ export function seedCoupon(
   };
 }
 
+/** Returns what users type for that coupon, and what it makes of a price. */
+export function discountOf(seed: number, id: number, packages: number) {
+  const coupon = seedCoupon(seed, id, { created: 0, createdAt: '', updatedAt: '' }, packages);
+  const amount = Number(coupon['discount_amount']);
+  const isPart = coupon['discount_type'] === 'percentage';
+  return { code: coupon['code'], off: (price: number) => (isPart ? (price * (100 - amount)) / 100 : price - amount) };
+}
+
 const emailStream = textHash('emails');
 
 /** The sender of the application's emails. */

@@ -3,7 +3,7 @@
  * seed and the user's id, so millions of users cost nothing until somebody looks.
  */
 import { dayMs } from '../model/time.ts';
-import { categories, monthlyCents } from './seed-records.ts';
+import { categories, discountOf, monthlyCents } from './seed-records.ts';
 import { mix, people, Random, shares, stamp, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
@@ -59,6 +59,7 @@ export interface SeedWorld {
   /** Numbers of users and packages in the seed; records with higher ids were written later. */
   readonly users: number;
   readonly packages: number;
+  readonly coupons: number;
   /** The time of the seeding, ms since 1970: the latest time in the seed data. */
   readonly now: number;
 }
@@ -137,7 +138,7 @@ function paymentOf(world: SeedWorld, order: JsonRecord): JsonRecord {
   const hex = Array.from({ length: 4 }, () => random.word().toString(16).padStart(8, '0')).join('');
   const driver = random.pick(['stripe', 'paypal', 'balance']);
   const { id: orderId, user_id, package_id, price_id, name, price, created_at } = order;
-  return {
+  const payment = {
     id: hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12})$/, '$1-$2-4$3-a$4-$5'),
     user_id,
     order_id: orderId,
@@ -151,11 +152,14 @@ function paymentOf(world: SeedWorld, order: JsonRecord): JsonRecord {
     transaction_id: random.chance(0.9) ? `txn_${random.word().toString(36)}` : null,
     gateway: { id: driver.length, name: driver.toUpperCase(), driver },
     data: null,
-    options: { coupon: null },
     due_date: null,
     created_at,
     updated_at: created_at,
   };
+  const named = world.coupons > 0 && random.chance(0.15) ? 1 + random.below(world.coupons) : null;
+  if (named === null) return { ...payment, options: { coupon: null } };
+  const { code, off } = discountOf(world.seed, named, world.packages);
+  return { ...payment, amount: Math.max(0, Math.round(off(payment.amount) * 100)) / 100, options: { coupon: code } };
 }
 
 function transactions(world: SeedWorld, owner: PartOwner): JsonRecord[] {

@@ -157,5 +157,6 @@ export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal)
 
   // Indexes come last: sorting once is faster than inserting each row in order.
   for (const sql of walkIndexes) db.exec(sql);
-  for (const [name, value] of Object.entries({ seed, users, packages, now })) writeMeta(db, name, String(value));
+  for (const [name, value] of Object.entries({ seed, users, packages, coupons, now }))
+    writeMeta(db, name, String(value));
 }

@@ -32,7 +32,7 @@ describe('reports', () => {
     const { code, stdout, stderr } = await run('reports');
     expect([code, stderr]).toEqual([0, '']);
     const lines = stdout.trimEnd().split('\n');
-    expect(lines).toHaveLength(22);
+    expect(lines).toHaveLength(28);
     expect(lines.find((line) => line.startsWith('mine '))).toMatch(/^mine +Mine +language=… {2}\(your own\)$/);
     expect(lines.find((line) => line.startsWith('top-balances'))).toMatch(/^top-balances +Largest balances +limit=20$/);
   });
@@ -44,7 +44,7 @@ describe('reports', () => {
       reports: { name: string; parameters: unknown; needs: unknown }[];
       broken: { name: string; problems: string[] }[];
     };
-    expect(reports).toHaveLength(22);
+    expect(reports).toHaveLength(28);
     expect(reports.find(({ name }) => name === 'mine')).toMatchObject({
       origin: 'own',
       parameters: [{ name: 'language', type: 'text', required: true, default: null, meaning: 'which' }],
@@ -137,7 +137,7 @@ describe('doctor', () => {
   test('accepts the shipped reports, and says what those that cannot run need', async () => {
     const { found } = await reportChecks(folderWith().run);
     expect(found).toEqual([
-      'ok: 13 of 21 can be run; for 8 more: Add balance_transactions, orders, and payments to the setting ' +
+      'ok: 13 of 27 can be run; for 14 more: Add balance_transactions, orders, and payments to the setting ' +
         'resources.users.include.',
     ]);
   });
@@ -171,6 +171,6 @@ describe('doctor', () => {
     expect(of('unknown-table.sql')).toMatch(/^fail: it needs usrs, which the mirror does not have/);
     expect(of('Bad Name.sql')).toMatch(/^fail: "Bad Name" is not the name of a report/);
     expect(found.filter((each) => each.startsWith('fail'))).toHaveLength(9);
-    expect(found.find((each) => each.startsWith('ok'))).toMatch(/^ok: 14 of 31 can be run; for 8 more/);
+    expect(found.find((each) => each.startsWith('ok'))).toMatch(/^ok: 14 of 37 can be run; for 14 more/);
   });
 });

@@ -48,6 +48,8 @@ export interface ReportChart {
 
 interface ReportHeader {
   readonly title: string;
+  /** The heading under which lists show it. */
+  readonly subject: string;
   readonly description: string;
   readonly parameters: readonly ReportParameter[];
   readonly columns: readonly ReportColumn[];
@@ -72,7 +74,7 @@ interface Entry {
   readonly line: number;
 }
 
-const once = ['title', 'description', 'chart'] as const;
+const once = ['title', 'subject', 'description', 'chart'] as const;
 const keys = [...once, 'parameter', 'column', 'needs', 'assumes'] as const;
 
 const parameterPattern = /^[a-z][a-z0-9_]*$/;
@@ -101,6 +103,7 @@ export function readHeader(text: string) {
   const [chart = null] = all('chart', (entry) => chartOf(entry, columns));
   const header: ReportHeader = {
     title: first('title')?.value ?? '',
+    subject: first('subject')?.value ?? 'Other',
     description: first('description')?.value ?? '',
     parameters,
     columns,

@@ -179,7 +179,7 @@ function isSeen(snapshot: Snapshot, table: string, key: string, seen: readonly s
   const [outer = '', inner] = key.split('.');
   if (!seen.includes(outer)) return false;
   if (inner === undefined) return true;
-  const sql = `SELECT 1 FROM "${table}" WHERE json_type(record, :path) IS NOT NULL LIMIT 1`;
+  const sql = `SELECT 1 FROM "${table}" WHERE json_type(record, :path) <> 'null' LIMIT 1`;
   const path = `$."${key.replaceAll('.', '"."')}"`;
   // Read to the end (one row at most), because an open statement would hold the snapshot.
   return [...snapshot.query(sql, { path }).batches(() => 2)].length > 0;

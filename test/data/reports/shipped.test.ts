@@ -4,6 +4,9 @@ import { dayMs } from '../../../src/model/time.ts';
 import type { Cell } from '../../../src/data/reading-types.ts';
 import type { ColumnType } from '../../../src/data/reports/reports.ts';
 import { blankSnapshot, boundValues, reportRows } from '../../../src/data/reports/run.ts';
+import { sync } from '../../support/mirror.ts';
+import { sandboxNow, startSandbox } from '../../support/sandbox.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { reportsIn, runReport } from '../../support/reports.ts';
 import type { Figures } from './figures/shared.ts';
 import { otherFigures } from './figures/others.ts';
@@ -48,7 +51,9 @@ describe('the shipped reports', () => {
   const rowsWithoutRecords: Readonly<Record<string, number>> = {
     'balance-distribution': 10,
     'balance-liability': 1,
+    'balances-by-age': 6,
     'changes-since': 12,
+    churn: 13,
     'email-volume-by-day': 31,
     'mirror-health': 4,
   };
@@ -163,4 +168,14 @@ test('columns, condition and order apply to a report like to a table', () => {
   expect(() => world.run('top-balances', {}, { where: 'true) UNION SELECT * FROM (users' })).toThrow(
     /closes a parenthesis/,
   );
+});
+
+test('a report over a key that no record has says so, even if the records name it with null', async () => {
+  const sandbox = await startSandbox({ users: 40, coupons: 0 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file, { includes: { users: ['payments'], packages: [], emails: [] } });
+  const { warnings } = runReport(file, reportsIn(), { name: 'coupon-revenue', given: {}, now: sandboxNow });
+  expect(warnings).toEqual([
+    'no record in user_payments has "options.coupon": what the report computes from it is empty or 0',
+  ]);
 });

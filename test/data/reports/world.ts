@@ -102,6 +102,14 @@ function prepare({ control }: Sandbox): void {
   control.update('coupons', 4, { expires_at: day(-1) });
   control.update('coupons', 5, { code: '7' });
   preparePayments({ control });
+  const [order] = control.related('users', 40, 'orders');
+  // Orders of other periods, without a period, and over without saying since when.
+  control.setRelated('users', 40, 'orders', [
+    { ...order, status: 'active', package_id: 1, price: { period: 'yearly', renewal_price: 100, price: 1 } },
+    { ...order, status: 'active', package_id: 1, price: { period: 'sometimes', renewal_price: 100 } },
+    { ...order, status: 'terminated', cancelled_at: null, created_at: day(-200) },
+    { ...order, status: 'cancelled', cancelled_at: day(-20), created_at: day(-200) },
+  ]);
 }
 
 function preparePayments({ control }: Pick<Sandbox, 'control'>): void {

@@ -1,7 +1,7 @@
 import { Big } from 'big.js';
 import type { JsonRecord } from '../../../../src/sandbox/envelope.ts';
 import type { Owned, World } from '../world.ts';
-import { day, daysFrom, type Figures, groups, ordered, sum, text, wholeDays } from './shared.ts';
+import { day, daysFrom, type Figures, groups, ordered, percent, sum, text, wholeDays } from './shared.ts';
 
 function isPaid({ record }: Owned): boolean {
   return text(record, 'status').toLowerCase() === 'paid';
@@ -151,10 +151,133 @@ export function couponOf({ now }: World, name: string): JsonRecord | undefined {
   );
 }
 
+const couponRevenue: Figures = (world) => {
+  const named = world.now.payments.filter((each) => isPaid(each) && couponNamed(each) !== undefined);
+  const rows = groups(named, (each) => {
+    const name = couponNamed(each) ?? '';
+    return JSON.stringify([couponOf(world, name)?.['id'] ?? name.toLowerCase(), valueOf(each.record, 'currency')]);
+  }).map(([key, payments]) => {
+    const coupon = couponOf(world, couponNamed(payments[0] as Owned) ?? '');
+    const { payments: count, revenue, paid_with_balance } = sums(payments);
+    return {
+      id: coupon?.['id'] ?? null,
+      code: coupon?.['code'] ?? payments.map((each) => couponNamed(each) ?? '').sort()[0] ?? null,
+      currency: (JSON.parse(key) as (string | null)[])[1] ?? null,
+      users: new Set(payments.map(({ user }) => user['id'])).size,
+      payments: count,
+      revenue,
+      paid_with_balance,
+    };
+  });
+  return ordered(rows, 'currency', '-revenue', 'code');
+};
+
+const topCustomers: Figures = ({ now }) => {
+  const made = now.payments.filter((each) => isPaid(each) && !isFromBalance(each));
+  const rows = groups(made, ({ user, record }) => JSON.stringify([user['id'], valueOf(record, 'currency')])).map(
+    ([key, payments]) => {
+      const { user } = payments[0] as Owned;
+      const times = payments.flatMap(({ record }) => (record['created_at'] as string | undefined) ?? []).sort();
+      return {
+        user_id: user['id'],
+        username: user['username'],
+        email: user['email'],
+        currency: (JSON.parse(key) as (string | null)[])[1] ?? null,
+        payments: payments.length,
+        revenue: sum(payments.map(({ record }) => record['amount'])),
+        last_paid_at: times.at(-1) ?? null,
+      };
+    },
+  );
+  return ordered(ordered(rows, '-revenue', 'user_id').slice(0, 50), 'currency', '-revenue', 'user_id');
+};
+
+const monthsIn: Readonly<Record<string, number>> = { monthly: 1, yearly: 12 };
+
+const recurring: Figures = ({ now }) => {
+  const running = now.orders.filter(({ record }) => record['status'] === 'active');
+  const rows = groups(running, ({ record }) => String(record['package_id'])).map(([id, orders]) => {
+    const amounts = orders.map(({ record }) => {
+      const { period = '', renewal_price: price } = record['price'] as { period?: string; renewal_price?: number };
+      const months = monthsIn[period];
+      return months === undefined || price === undefined ? null : new Big(price).div(months).round(4, Big.roundHalfUp);
+    });
+    const known = amounts.filter((amount) => amount !== null);
+    return {
+      package_id: Number(id),
+      name: now.packages.find((each) => each['id'] === Number(id))?.['name'] ?? null,
+      orders: orders.length,
+      monthly: sum(known),
+      unreadable: amounts.length - known.length,
+    };
+  });
+  return ordered(rows, '-monthly', 'package_id');
+};
+
+/** The months from a year before that time to it. */
+function monthsUpTo(at: number): string[] {
+  return [...new Set(daysFrom(at - 365 * day, at).map((each) => each.slice(0, 7)))];
+}
+
+const churn: Figures = ({ now, at }) => {
+  const spans = now.orders
+    .filter(({ record }) => !/cancelled|terminated/.test(text(record, 'status')) || record['cancelled_at'] !== null)
+    .map(({ record }) => ({ began: text(record, 'created_at'), ended: record['cancelled_at'] as string | null }));
+  return monthsUpTo(at).map((month) => {
+    const running = spans.filter(({ began, ended }) => began < month && (ended === null || ended >= month));
+    const ended = running.filter((each) => each.ended?.startsWith(month) === true).length;
+    return {
+      month,
+      at_start: running.length,
+      began: spans.filter(({ began }) => began.startsWith(month)).length,
+      ended,
+      churn_percent: percent(ended, running.length),
+    };
+  });
+};
+
+const cohorts: Figures = ({ now, at }) => {
+  const months = monthsUpTo(at);
+  return months.flatMap((cohort, born) => {
+    const users = now.users.filter((user) => text(user, 'created_at').startsWith(cohort)).map((user) => user['id']);
+    if (users.length === 0) return [];
+    return months.slice(born).map((month, months_later) => {
+      const payers = now.payments.filter(
+        (each) => isPaid(each) && users.includes(each.user['id']) && text(each.record, 'created_at').startsWith(month),
+      );
+      const paying = new Set(payers.map(({ user }) => user['id'])).size;
+      return { cohort, months_later, users: users.length, paying, percent: percent(paying, users.length) };
+    });
+  });
+};
+
+const balancesByAge: Figures = ({ now, at }) => {
+  const steps = { 'under 30': 30, '30 to 89': 90, '90 to 179': 180, '180 to 364': 365, '365 and more': Infinity };
+  const aged = now.users
+    .filter(({ balance }) => typeof balance === 'number' && balance !== 0)
+    .map((user) => {
+      const times = now.transactions.filter((each) => each.user['id'] === user['id']);
+      const newest = times.map(({ record }) => Date.parse(text(record, 'created_at'))).sort((a, b) => b - a)[0];
+      const days = newest === undefined ? null : (at - newest) / day;
+      const [name = ''] = Object.entries(steps).find(([, end]) => days !== null && days < end) ?? ['no transaction'];
+      return { name, balance: user['balance'] };
+    });
+  return [...Object.keys(steps), 'no transaction'].map((age) => {
+    const own = aged.filter(({ name }) => name === age);
+    return { age, users: own.length, balance: sum(own.map(({ balance }) => balance)) };
+  });
+};
+
 export const paymentFigures: Readonly<Record<string, Figures>> = {
   'revenue-by-day': byDay,
   'revenue-by-package': byPackage,
   unpaid,
   'credit-ledger': ledger,
   'balance-drift': drift,
+  'balances-by-age': balancesByAge,
+  churn,
+  'cohorts-by-month': cohorts,
+  'coupon-revenue': couponRevenue,
+  'monthly-recurring-revenue': recurring,
+  'top-customers': topCustomers,
 };

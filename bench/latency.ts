@@ -13,12 +13,7 @@ const concurrency = 8;
 
 /** Seconds, not processor time: what is measured is waiting. The floor is every page, eight at a time. */
 export async function benchLatency(folder: string, tries: number): Promise<Row[]> {
-  const sandbox = await startBenchSandbox(users, 0, [
-    '--behaviour',
-    `latency=${latencyMs}`,
-    '--behaviour',
-    `page_max=${pageSize}`,
-  ]);
+  const sandbox = await startBenchSandbox(users, 0, { behaviour: { latency: latencyMs, page_max: pageSize } });
   const mirror = join(folder, 'latency.db');
   const seconds: number[] = [];
   const requests: number[] = [];

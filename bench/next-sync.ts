@@ -26,16 +26,6 @@ async function sync(
   return { cpuSeconds, report };
 }
 
-/** Changes `count` users at random places, by the sandbox's control route. */
-async function changeUsers(sandbox: BenchSandbox, count: number): Promise<void> {
-  const answer = await fetch(`${sandbox.url}/control/churn`, {
-    method: 'POST',
-    headers: sandbox.control,
-    body: JSON.stringify(['users', { updates: count }]),
-  });
-  if (!answer.ok) throw new Error(`the sandbox did not change its users: ${answer.status} ${await answer.text()}`);
-}
-
 /** The rows that the server skips by OFFSET for the walks of the mirror's windows, and for one walk over everything. */
 function skippedRows(mirror: string, users: number): { windows: number; plain: number } {
   const database = new SqliteDatabase(mirror, { readonly: true });
@@ -67,7 +57,7 @@ export async function benchNextSync(folder: string, users: number, tries: number
       // The second sync compares every row; after that, unchanged pages are recognised.
       await sync(sandbox, mirror, ['users']);
       unchanged.push((await sync(sandbox, mirror, ['users'])).cpuSeconds);
-      await changeUsers(sandbox, users / 100);
+      await sandbox.changeUsers(users / 100);
       changed.push((await sync(sandbox, mirror, ['users'])).cpuSeconds);
     }
     await sync(sandbox, mirror, []);

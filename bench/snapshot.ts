@@ -30,15 +30,18 @@ function growTo(mirror: string, bytes: number): void {
 }
 
 /** Runs syncs that read everything again and again, over changing records, until they are stopped. */
-function keepSyncing(mirror: string, { url, control, environment }: BenchSandbox): { stop: () => void } {
+function keepSyncing(mirror: string, sandbox: BenchSandbox): { stop: () => void } {
   const stopping = new AbortController();
   const { signal } = stopping;
   async function syncAll(): Promise<void> {
     while (!signal.aborted) {
-      const body = JSON.stringify(['users', { updates: 20_000 }]);
-      await fetch(`${url}/control/churn`, { method: 'POST', headers: control, body });
+      await sandbox.changeUsers(20_000);
       const args = [command, 'sync', 'users', '--full', '--quiet', '--db', mirror];
-      const child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore', signal });
+      const child = spawn(process.execPath, args, {
+        env: { ...process.env, ...sandbox.environment },
+        stdio: 'ignore',
+        signal,
+      });
       await once(child, 'close');
     }
   }

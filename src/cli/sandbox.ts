@@ -1,7 +1,4 @@
 /** `sandbox`: serves the Administration API on this machine, with seed data, until it is stopped. */
-import { randomBytes } from 'node:crypto';
-import { resolve } from 'node:path';
-import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
@@ -11,12 +8,10 @@ import { paint, printLine, printLines, printNote } from './output.ts';
 import { type Chaos, chaosMeanings, chaosNames, readBehaviour, switchNames } from '../sandbox/behaviour.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
 import type { SeedPlan } from '../sandbox/seed.ts';
-import { writeDurableFile } from '../store/files/durable-file.ts';
 
 interface Flags extends Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'> {
   readonly port: number;
   readonly key?: string;
-  readonly controlKeyFile?: string;
   readonly file?: string;
   readonly chaos: Chaos;
   readonly now?: number;
@@ -36,15 +31,10 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('sandbox')
     .description(
-      'Serve the Administration API on this machine, with seed data, until it is stopped.\n' +
-        'Its switches, records and clock can also be read and set while it runs: docs/sandbox.md.',
+      'Serve the Administration API on this machine, with seed data, until it is stopped. docs/sandbox.md says more.',
     )
     .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', toWholeNumber, 0)
     .option('--key <text>', 'the key that it accepts (default: made from the seed)')
-    .option(
-      '--control-key-file <path>',
-      'write the key of the control routes, which is new at each start, to this file',
-    )
     .option('--users <number>', 'users to generate', toWholeNumber, 1_000)
     .option('--packages <number>', 'packages to generate', toWholeNumber, 40)
     .option('--emails <number>', 'emails to generate', toWholeNumber, 3_000)
@@ -63,18 +53,13 @@ export function define(program: Command, context: CliContext): void {
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
   // Named one by one: the flags of every command are among them.
-  const { port, key, users, packages, emails, coupons, seed, file, chaos, now, behaviour, controlKeyFile } = flags;
+  const { port, key, users, packages, emails, coupons, seed, file, chaos, now, behaviour } = flags;
   const options = { port, key, users, packages, emails, coupons, seed, file, chaos, now };
-  const controlKey = randomBytes(16).toString('hex');
   const set = readBehaviour(behaviour ?? {});
   if (flags.users >= 100_000) printNote(context, `generating ${grouped(flags.users)} users …`);
-  const sandbox = await openSandbox({ ...options, controlKey, behaviour: set, signal: context.signal });
+  const sandbox = await openSandbox({ ...options, behaviour: set, signal: context.signal });
   try {
-    if (controlKeyFile !== undefined) {
-      const line = [Buffer.from(`${controlKey}\n`)];
-      await writeDurableFile(resolve(context.folder, controlKeyFile), Readable.from(line), context.signal);
-    }
-    announce(context, sandbox, controlKey, flags);
+    announce(context, sandbox, flags);
     await waitForStop(context);
   } finally {
     await sandbox.close();
@@ -83,11 +68,11 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   if (interruption !== undefined) context.exit(interruption.exitCode);
 }
 
-function announce(context: CliContext, sandbox: Sandbox, controlKey: string, flags: Flags): void {
+function announce(context: CliContext, sandbox: Sandbox, flags: Flags): void {
   if (context.json()) {
     // On one line, so that a program can wait for it and read it.
     const { url, key } = sandbox;
-    printLine(context, JSON.stringify({ url, key, control_key: controlKey, pid: process.pid }));
+    printLine(context, JSON.stringify({ url, key, pid: process.pid }));
     return;
   }
   const count = (resource: 'users' | 'packages' | 'emails' | 'coupons'): string =>
@@ -100,7 +85,6 @@ function announce(context: CliContext, sandbox: Sandbox, controlKey: string, fla
     `  export ADMIN_MIRROR_BASE_URL=${sandbox.url} ADMIN_MIRROR_API_KEY=${sandbox.key}`,
     '  npx admin-mirror sync',
     '',
-    `Its control routes (docs/sandbox.md) need another key: ${controlKey}`,
     'Press Ctrl+C to stop it.',
   ]);
 }

@@ -2,8 +2,7 @@
  * What generated records are drawn from: random numbers, moments, names. The same seed gives the same run, so that every
  * failure can be reproduced.
  */
-import { UsageError } from '../model/errors.ts';
-import { dayMs, hourMs, parseDay, startOfDay } from '../model/time.ts';
+import { dayMs, hourMs } from '../model/time.ts';
 
 /** Hashes two integers into 32 bits, to give every record a random stream of its own without storing one. */
 export function mix(a: number, b: number): number {
@@ -78,18 +77,6 @@ export function stamp(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}.000000Z`;
 }
 
-/** Parses the days on which nothing is created into a start and an end, ms; empty if none are given. Throws a UsageError. */
-function quietDays(text: string): readonly number[] {
-  if (text === '') return [];
-  const days = text.split('..').map(parseDay);
-  const [from, to] = days;
-  if (days.length === 2 && from !== undefined && to !== undefined && from < to)
-    return [startOfDay(from), startOfDay(to)];
-  throw new UsageError(`the sandbox's switch quiet_days was set to "${text}", which is not two days in order`, {
-    advice: 'Write it like 2025-12-20..2026-01-10; the second day is busy again.',
-  });
-}
-
 /** Turns positions between 0 and 1 into moments between three years ago and now. */
 export class Calendar {
   readonly #start: number;
@@ -98,9 +85,7 @@ export class Calendar {
   readonly #reached: Float64Array;
   #hour = 0;
 
-  /** @param quiet days without a record, as in `2025-12-20..2026-01-10`; empty for none */
-  constructor(now: number, quiet = '') {
-    const [quietFrom = Infinity, quietTo = Infinity] = quietDays(quiet);
+  constructor(now: number) {
     this.#end = Math.floor(now / 1_000) * 1_000;
     this.#start = Math.floor((now - spanDays * dayMs) / hourMs) * hourMs;
     const hours = Math.ceil((this.#end - this.#start) / hourMs);
@@ -113,7 +98,7 @@ export class Calendar {
       const hour = hourWeights[Math.floor(from / hourMs) % 24] ?? 1;
       const share = Math.min(1, (this.#end - from) / hourMs);
       // Growth: four times as many records a day at the end as at the beginning.
-      if (from < quietFrom || from >= quietTo) sum += day * hour * share * (1 + (3 * at) / hours);
+      sum += day * hour * share * (1 + (3 * at) / hours);
       this.#reached[at + 1] = sum;
     }
     for (let at = 1; at <= hours; at += 1) this.#reached[at] = (this.#reached[at] ?? 0) / sum;

@@ -5,7 +5,7 @@ import { messageOf, UsageError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { hourMs } from '../model/time.ts';
 import { type Behaviour, behaviourOf, type Chaos, readBehaviour } from './behaviour.ts';
-import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
+import { createControl, type SandboxControl } from './control.ts';
 import { checkPlace, createDatabase, type Db, Ledger, openDatabase, readMeta } from './database.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
@@ -16,7 +16,7 @@ import { type Between, createServer, type ServerParts } from './server.ts';
 
 export type { Behaviour, Chaos } from './behaviour.ts';
 export type { ChurnCounts } from './churn.ts';
-export type { ClockReading, SandboxControl } from './control.ts';
+export type { SandboxControl } from './control.ts';
 export type { LedgerEntry } from './database.ts';
 export type { LoggedRequest } from './host.ts';
 
@@ -27,8 +27,6 @@ export interface SandboxOptions extends Partial<Omit<SeedPlan, 'now'>> {
   readonly port?: number;
   /** The key that clients must send; made from the seed by default. */
   readonly key?: string | undefined;
-  /** The key of the control routes, at least 128 random bits. Without it there are no control routes. */
-  readonly controlKey?: string;
   /** The time at the start, ms since 1970, from which the clock runs on; or a clock. This machine's clock by default. */
   readonly now?: number | (() => number) | undefined;
   readonly chaos?: Chaos;
@@ -50,7 +48,6 @@ export interface Sandbox {
 
 class SandboxClock {
   #offset = 0;
-  #frozen: number | null = null;
   readonly #source: () => number;
 
   constructor(source: () => number = Date.now) {
@@ -59,22 +56,12 @@ class SandboxClock {
 
   /** Milliseconds since 1970. */
   now(): number {
-    return this.#frozen ?? this.#source() + this.#offset;
+    return this.#source() + this.#offset;
   }
 
-  /** Sets the time; it runs on from there unless `frozen`. */
-  set(ms: number, frozen: boolean): void {
+  /** Sets the time; it runs on from there. */
+  set(ms: number): void {
     this.#offset = ms - this.#source();
-    this.#frozen = frozen ? ms : null;
-  }
-
-  advance(ms: number): void {
-    if (this.#frozen === null) this.#offset += ms;
-    else this.#frozen += ms;
-  }
-
-  frozen(): boolean {
-    return this.#frozen !== null;
   }
 }
 
@@ -85,7 +72,6 @@ const sandboxDefaults = {
   emails: 3_000,
   coupons: 60,
   ties: 0.02,
-  quiet: '',
 } as const;
 
 /** Returns the key of a sandbox that was not given one. */
@@ -100,7 +86,7 @@ export function keyOf(seed: number): string {
 function clockOf(now: SandboxOptions['now']): SandboxClock {
   if (typeof now === 'function') return new SandboxClock(now);
   const clock = new SandboxClock();
-  if (now !== undefined) clock.set(now, false);
+  if (now !== undefined) clock.set(now);
   return clock;
 }
 
@@ -132,7 +118,6 @@ function planOf(options: SandboxOptions, now: number): SeedPlan {
     // Without a given time, two starts within the same hour make the same data.
     now: options.now === undefined ? Math.floor(now / hourMs) * hourMs : now,
     ties: options.ties ?? sandboxDefaults.ties,
-    quiet: options.quiet ?? sandboxDefaults.quiet,
   };
 }
 
@@ -235,7 +220,6 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
     };
     const control = createControl(parts);
     const app = createServer(parts);
-    if (options.controlKey !== undefined) addControlRoutes(app, control, () => state.url, options.controlKey);
     state.url = await listen(app, options.port ?? 0);
     return {
       url: state.url,

@@ -95,8 +95,6 @@ export interface SeedPlan extends SeedWorld {
   readonly coupons: number;
   /** Probability that a record has the creation time of the one before it. */
   readonly ties: number;
-  /** Days without a record, in the form that `Calendar` takes. */
-  readonly quiet: string;
 }
 
 /** Records to insert before other work of the process gets a turn. */
@@ -105,7 +103,7 @@ const batchSize = 25_000;
 /** Fills a new database. Throws the signal's reason if it is aborted. */
 export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal): Promise<void> {
   const { seed, now, users, packages, emails, coupons } = plan;
-  const calendar = new Calendar(now, plan.quiet);
+  const calendar = new Calendar(now);
 
   async function inBatches(count: number, one: (id: number) => void): Promise<void> {
     const batch = db.transaction((from: number, to: number) => {

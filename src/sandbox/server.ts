@@ -221,8 +221,7 @@ function addParsers(app: FastifyInstance): void {
   app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
     const text = String(body);
     const isForm = /x-www-form-urlencoded/.test(request.headers['content-type'] ?? '');
-    // curl sends this content type by default, so the control routes read such bodies as JSON.
-    if (isForm && !request.url.startsWith('/control/')) return done(null, qs.parse(text));
+    if (isForm) return done(null, qs.parse(text));
     try {
       return done(null, text.trim() === '' ? {} : JSON.parse(text));
     } catch {

@@ -38,7 +38,7 @@ describe('the console in a browser', () => {
     const { url, browser, sandbox } = await startConsole();
     const { cookie } = await browser('anna', ['reader']);
     const { page } = await open(url, { cookie, timezoneId: 'Asia/Tokyo', locale: 'en-US' });
-    await page.clock.install({ time: sandbox.control.clock().now });
+    await page.clock.install({ time: sandbox.control.now() });
     await page.goto('/runs');
     const time = page.locator('td time').first();
     expect(await time.getAttribute('title')).toMatch(/^2026-03-11 10:2\d:\d\d UTC$/);
@@ -104,7 +104,7 @@ async function pictured() {
   const world = await startConsole({ sandbox: { users: 1_200, emails: 2_400, packages: 40, coupons: 60 } });
   const { control } = world.sandbox;
   for (let night = 0; night < 4; night += 1) {
-    control.advanceClock(24 * hourMs - control.clock().now + sandboxNow + night * 24 * hourMs);
+    control.advanceClock(24 * hourMs - control.now() + sandboxNow + night * 24 * hourMs);
     control.churn('users', { inserts: 12, updates: 20, deletes: 1 });
     await sync(world.sandbox, world.file);
   }
@@ -143,7 +143,7 @@ describe('the pictures in the documents', () => {
       const { cookie } = await browser('anna', [...roles]);
       const { page } = await open(url, { cookie, colorScheme, timezoneId: 'UTC', locale: 'en-US' });
       await page.setViewportSize({ ...screens.laptop, height });
-      await page.clock.setFixedTime(sandbox.control.clock().now);
+      await page.clock.setFixedTime(sandbox.control.now());
       await page.goto(path);
       // Random values would change the picture each time.
       await page.evaluate(() => {

@@ -226,7 +226,7 @@ describe('a lost response', () => {
       const { sandbox, journal, batch, users, go, states } = await planned();
       sandbox.control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
       failNext(sandbox, users[0], fault);
-      const sleep = async (ms: number): Promise<void> => void sandbox.control.advanceClock(ms);
+      const sleep = async (ms: number): Promise<void> => sandbox.control.advanceClock(ms);
       await go({ sleep });
       sandbox.control.advanceClock(20 * minuteMs);
       const { error } = await go({ settleAfterMs: 0, sleep });

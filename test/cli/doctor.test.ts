@@ -112,7 +112,7 @@ describe('doctor', () => {
   });
 
   test('warns if the clocks differ', async () => {
-    onTestFinished(() => void sandbox.control.setClock(sandboxNow));
+    onTestFinished(() => sandbox.control.setClock(sandboxNow));
     sandbox.control.setClock(Date.now());
     expect((await doctor(temporaryFolder(), server())).of('clock')).toBe('ok: the two clocks agree');
     sandbox.control.setClock(Date.now() + 3_600_000);

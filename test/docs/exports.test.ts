@@ -35,7 +35,7 @@ const forTests = [
   // What tests are built on, and what generated files and documents follow.
   'src/bulk/sheet/xlsx/archive.ts XmlScanner',
   'src/data/reports/reports.ts columnTypes parameterTypes',
-  'src/sandbox/behaviour.ts defaultBehaviour',
+  'src/sandbox/behaviour.ts defaultBehaviour switches',
   'src/sandbox/faults.ts htmlPage reset',
   'src/sandbox/sandbox.ts keyOf',
   'src/settings/approval.ts thresholdsOf',

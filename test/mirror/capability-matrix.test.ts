@@ -148,7 +148,7 @@ function change(sandbox: Sandbox, changes: Changes): () => void {
     const times = ['2024-02-29T12:00:00', '2025-07-04T00:00:00', '2025-12-31T23:59:59'].map(
       (each) => `${each}.000000Z`,
     );
-    for (const created_at of [...times, timestampOf(control.clock().now)]) {
+    for (const created_at of [...times, timestampOf(control.now())]) {
       added.push(Number(control.insert('users', { created_at })['id']));
     }
   }

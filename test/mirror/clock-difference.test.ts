@@ -81,7 +81,7 @@ test('a clock that was set back hides no new record under a reused id', async ()
   const sandbox = await startSandbox({ users: 12 });
   const file = `${temporaryFolder()}/mirror.db`;
   let setBackMs = 0;
-  const clock = { now: () => sandbox.control.clock().now - setBackMs };
+  const clock = { now: () => sandbox.control.now() - setBackMs };
   await sync(sandbox, file, { resources: ['users'], clock });
   setBackMs = hourMs;
   sandbox.control.remove('users', 5);
@@ -104,7 +104,7 @@ test('a clock that is set back makes no old evidence fresh: the record that seem
     else if (requests > 0 && path.startsWith('/api/v1/users/')) isSet = true;
     return {};
   });
-  const clock = { now: () => sandbox.control.clock().now - (isSet ? hourMs : 0) };
+  const clock = { now: () => sandbox.control.now() - (isSet ? hourMs : 0) };
   const { report } = await sync(watched, file, { resources: ['users'], mode: 'full', clock });
   expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 1 });
   expect(requests).toBe(2);

@@ -40,7 +40,7 @@ async function night(proxy: Sandbox, file: string, number: number, more: SyncTry
   for (let month = 4; month <= 9; month += 1)
     control.insert('users', { created_at: `2025-0${month}-11T12:00:00.000000Z` });
   control.update('users', 17 + number * 50, { first_name: `Night ${number}` });
-  const startedAt = control.clock().now;
+  const startedAt = control.now();
   const { report, error } = await sync(proxy, file, { ...tried, ...more });
   const { users } = report.resources;
   const freshAsOf = users?.fresh_as_of ?? null;

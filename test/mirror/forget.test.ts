@@ -90,10 +90,7 @@ describe('a person who is forgotten', () => {
     const owned = counts('emails', `user_id = ${person}`);
 
     const { store } = open(file);
-    const receipt = await forgetUser(
-      { store, journal: 'none', clock: { now: () => sandbox.control.clock().now } },
-      person,
-    );
+    const receipt = await forgetUser({ store, journal: 'none', clock: { now: () => sandbox.control.now() } }, person);
     // Also before the file is closed, because its log is empty by now.
     expect(textsIn(file)).toEqual([]);
     store.close();

@@ -530,7 +530,7 @@ describe('a cache in front of the server', () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000, cache_obeys: false } });
     const file = `${temporaryFolder()}/mirror.db`;
     const first = await sync(sandbox, file, shape);
-    const began = sandbox.control.clock().now;
+    const began = sandbox.control.now();
     sandbox.control.advanceClock(1 * minutes);
     sandbox.control.update('users', 5, { balance: 77.25 });
     sandbox.control.advanceClock(40 * minutes);

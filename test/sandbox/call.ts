@@ -1,6 +1,5 @@
 /** Plain requests to a sandbox, without the project's own client, to see the raw responses. */
 import { request } from 'undici';
-import { controlKey } from '../support/sandbox.ts';
 import type { Sandbox as UsualSandbox } from '../../src/sandbox/sandbox.ts';
 
 /** What a request needs to know of a sandbox. */
@@ -26,7 +25,7 @@ export async function call(sandbox: Sandbox, path: string, options: Call = {}): 
   const { statusCode, headers, body } = await request(`${sandbox.url}${path}`, {
     method: options.method ?? 'GET',
     headers: options.headers ?? {
-      authorization: `Bearer ${path.startsWith('/control/') ? controlKey : sandbox.key}`,
+      authorization: `Bearer ${sandbox.key}`,
       accept: 'application/json',
       'content-type': 'application/json',
     },
@@ -85,14 +84,4 @@ export function parses(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** Calls a function of the control over HTTP. */
-export function controlCall(
-  sandbox: Sandbox,
-  name: string,
-  given: readonly unknown[] = [],
-  more: Call = {},
-): Promise<Reply> {
-  return call(sandbox, `/control/${name}`, { method: 'POST', body: given, ...more });
 }

@@ -163,7 +163,7 @@ export class World {
       [12, 20],
       [40, 25],
     ] as const);
-    const sandbox = await openSmall({ users, emails, packages: 3, coupons: 3, now: sandboxNow, behaviour });
+    const sandbox = await openSmall({ users, emails, packages: 3, coupons: 3, now: () => sandboxNow, behaviour });
     const folder = temporaryFolderNow();
     const world = new World(seed, sandbox, folder, await Disk.open(folder.path), random, behaviour);
     await world.#begin();
@@ -185,7 +185,7 @@ export class World {
     this.#random = random;
     this.#moods.add({ ...defaultBehaviour, ...behaviour, late_commit_ms: 3_600_000, retry_after_seconds: 1 });
     this.machine = new Machine(seed, sandboxNow);
-    this.machine.onTime = (time) => void sandbox.control.setClock(time, { frozen: true });
+    this.machine.onTime = (time) => sandbox.control.setClock(time);
     this.machine.onTime(sandboxNow);
     this.#payees = [0, 1, 2].map(() => newUser(sandbox, 100));
   }

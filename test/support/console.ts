@@ -52,7 +52,7 @@ export async function startConsole(tried: ConsoleTry = {}) {
   }
   const { constants = {} } = tried;
   const settings = settingsFrom(readSettings({ flags: [], environment, folder, constants }));
-  const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
+  const clock = tried.clock ?? { now: () => sandbox.control.now() };
   const kept = new Releases();
   onTestFinished(() => kept.close());
   const people = await openPeople(settings, operator, clock, kept);

@@ -55,7 +55,7 @@ export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = fals
 
 /** One sync in this process: the engine as the command opens it, with a client that never waits. */
 export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
-  const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
+  const clock = tried.clock ?? { now: () => sandbox.control.now() };
   const client = testClient(sandbox, tried.pageSize, tried.jumpsWaits, tried.timeoutMs);
   const engine = openSyncEngine({
     client,

@@ -8,9 +8,6 @@ import { temporaryFolderNow } from './temporary-folder.ts';
 /** The default time of a test's sandbox, so that data and days are always the same. */
 export const sandboxNow = Date.parse('2026-03-11T10:20:30Z');
 
-/** The key of the control routes, for a test that starts a sandbox with them. */
-export const controlKey = 'c0ffee00c0ffee00c0ffee00c0ffee00';
-
 /** Little data; a test that needs more sets it. */
 const small = { users: 60, packages: 12, emails: 90, coupons: 20, seed: 7, now: sandboxNow } as const;
 
@@ -39,19 +36,20 @@ const mostKept = 5_000;
 /** A sandbox with little data. The caller closes it. */
 export async function openSmall(more: SandboxOptions = {}): Promise<Sandbox> {
   const options = { ...small, ...more };
-  const { file, now, users, packages, emails, coupons, seed, chaos, behaviour } = options;
+  const { file, users, packages, emails, coupons, seed, chaos, behaviour } = options;
+  const now = typeof options.now === 'function' ? options.now() : options.now;
   if (file !== undefined || typeof now !== 'number' || !(users + packages + emails + coupons <= mostKept)) {
     return openSandbox(options);
   }
   const plan = { now, users, packages, emails, coupons, seed, ...(chaos === undefined ? {} : { chaos }) };
-  const key = JSON.stringify([plan, behaviour?.ties, behaviour?.quiet_days]);
+  const key = JSON.stringify([plan, behaviour?.ties]);
   const folder = temporaryFolderNow();
   try {
     const copy = join(folder.path, 'sandbox.db');
     let bytes = filled.get(key);
     if (bytes === undefined) {
-      const { ties, quiet_days: quiet } = behaviour ?? {};
-      const only = { ...(ties === undefined ? {} : { ties }), ...(quiet === undefined ? {} : { quiet_days: quiet }) };
+      const { ties } = behaviour ?? {};
+      const only = ties === undefined ? {} : { ties };
       await (await openSandbox({ ...plan, file: copy, behaviour: only })).close();
       bytes = readFileSync(copy);
       filled.set(key, bytes);

@@ -14,7 +14,7 @@ export interface VerifyTry extends Partial<VerifyRequest> {
 
 export async function verifyMirror(sandbox: Sandbox, file: string, tried: VerifyTry = {}): Promise<VerifyResult> {
   const { source: overSource = (source: Source) => source, signal = new AbortController().signal, ...request } = tried;
-  const clock = { now: () => sandbox.control.clock().now };
+  const clock = { now: () => sandbox.control.now() };
   const client = testClient(sandbox);
   const options = { client, file, clock, signal, pageSize: 1_000, progress: () => {} };
   const engine = openVerifyEngine({ ...options, overSource });

@@ -14,8 +14,8 @@ export { keyOf } from '../../../src/sandbox/sandbox.ts';
 export type { ChurnCounts, LedgerEntry, LoggedRequest } from '../../../src/sandbox/sandbox.ts';
 export type { Fault, ScriptedFault, WriteFault } from './faults.ts';
 
-/** `ties` and `quiet_days` are for the seed data. */
-export type Behaviour = Usual & Bends & { readonly ties: number; readonly quiet_days: string };
+/** `ties` is for the seed data. */
+export type Behaviour = Usual & Bends & { readonly ties: number };
 
 /** Nothing is bent, and nothing fails. */
 export const defaultBehaviour: Usual & Bends = { ...usual, ...straight };
@@ -39,7 +39,7 @@ export interface Sandbox extends Omit<UsualSandbox, 'control'> {
 }
 
 /** Splits the switches into those of the sandbox and the bends. */
-function splitOf({ ties: _ties, quiet_days: _days, ...behaviour }: Partial<Behaviour>) {
+function splitOf({ ties: _ties, ...behaviour }: Partial<Behaviour>) {
   const entries = Object.entries(behaviour);
   const own = Object.fromEntries(entries.filter(([name]) => name in switches)) as Partial<Usual>;
   const bends = Object.fromEntries(entries.filter(([name]) => !(name in switches))) as Partial<Bends>;
@@ -48,13 +48,12 @@ function splitOf({ ties: _ties, quiet_days: _days, ...behaviour }: Partial<Behav
 
 export async function openSandbox({ behaviour = {}, ...options }: SandboxOptions = {}): Promise<Sandbox> {
   const bending = new Bending();
-  const { ties, quiet_days: quiet } = behaviour;
+  const { ties } = behaviour;
   const { own, bends } = splitOf(behaviour);
   bending.bends = { ...straight, ...bends };
   const sandbox = await openUsual({
     ...options,
     ...(ties !== undefined && { ties }),
-    ...(quiet !== undefined && { quiet }),
     behaviour: own,
     between: bending.between,
   });

@@ -4,12 +4,12 @@ import type { Log } from '../model/log.ts';
 import { withoutCredentials, withoutPassword, Secret } from '../model/secret.ts';
 import { valueText } from '../model/text.ts';
 import type { Clock } from '../model/time.ts';
-import { type PlacedPolicy, readApproval } from './approval.ts';
+import { type PlacedPolicy, readApproval } from './block.ts';
 import { type FileProfile, readConfigFile } from './config-file.ts';
 import { readJobs } from './jobs.ts';
 import { relatedIn } from './kinds.ts';
 import { chooseProfile, jobsOfProfile, rivalsOf, sharedFile } from './profiles.ts';
-import { addressProblem, proxyIn, tokenProblem } from './rules.ts';
+import { addressProblem, proxyIn, tokenProblem } from './server.ts';
 import { filesIn, settingsOf } from './sections.ts';
 import { type Given, givenFor, type Place, readDotenv, type Sources, strangers, textIn } from './sources.ts';
 import {

@@ -38,7 +38,7 @@ const forTests = [
   'src/sandbox/behaviour.ts defaultBehaviour switches',
   'src/sandbox/faults.ts htmlPage reset',
   'src/sandbox/sandbox.ts keyOf',
-  'src/settings/approval.ts thresholdsOf',
+  'src/settings/block.ts thresholdsOf',
   'src/settings/jobs.ts commonOptions flagOf jobRules',
   'src/store/postgres-schema.ts sharedStatements',
 ].flatMap((each) => {

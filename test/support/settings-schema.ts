@@ -1,7 +1,7 @@
 /** config/admin-mirror.schema.json: what editors offer and check in a config file. Made of the tables of settings, jobs and policies. */
 import { z } from 'zod';
 import { approvalSubjects } from '../../src/model/approval.ts';
-import { thresholdsOf } from '../../src/settings/approval.ts';
+import { thresholdsOf } from '../../src/settings/block.ts';
 import { commonOptions, jobRules } from '../../src/settings/jobs.ts';
 import { type Kind, path, profileName } from '../../src/settings/kinds.ts';
 import { type Setting, settingTable } from '../../src/settings/table.ts';

@@ -10,8 +10,8 @@ import { mayHaveKeySql, nameKey } from '../model/identity.ts';
 import type { Action, KnownUser } from './action.ts';
 import {
   ambiguous,
+  eachListed,
   eachLive,
-  everyUser,
   type Found,
   ignoresCase,
   knownUser,
@@ -178,23 +178,29 @@ function textOf(user: KnownUser, column: KeyColumn): string {
 
 /** Finds users in the whole list: those who alone have a key, and the ids of those who share one. */
 async function inList(keys: ReadonlyMap<string, UserKey>, pages: number, live: LiveOptions) {
-  const columns = new Set([...keys.values()].map(({ column }) => column));
+  const wanted = [...keys.values()];
+  const names = [...new Set(wanted.map(({ column }) => column))].filter((column) => column !== 'user_id');
+  const ids = new Set(wanted.flatMap(({ column, value }) => (column === 'user_id' ? Number(value) : [])));
   const listed = new Map<string, KnownUser>();
   const shared = new Map<string, number[]>();
-  for await (const users of everyUser(live, pages)) {
-    for (const user of users) {
-      for (const column of columns) {
-        const text = textOf(user, column);
-        if (!keys.has(text)) continue;
-        const other = listed.get(text);
-        if (other === undefined) listed.set(text, user);
-        else if (other.id !== user.id) {
-          const ids = shared.get(text) ?? [other.id];
-          if (ids.length < mostNamed && !ids.includes(user.id)) shared.set(text, [...ids, user.id]);
-        }
+  await eachListed(live, pages, (record) => {
+    // Most users of a long list are in no row: they are recognised before anything is made of them.
+    const id = recordId(record);
+    const isWanted = typeof id === 'number' && ids.has(id);
+    if (!isWanted && names.length === 0) return;
+    const user = knownUser(record, live.userFields);
+    if (user === undefined) return;
+    for (const column of isWanted ? (['user_id', ...names] as const) : names) {
+      const text = textOf(user, column);
+      if (!keys.has(text)) continue;
+      const other = listed.get(text);
+      if (other === undefined) listed.set(text, user);
+      else if (other.id !== user.id) {
+        const others = shared.get(text) ?? [other.id];
+        if (others.length < mostNamed && !others.includes(user.id)) shared.set(text, [...others, user.id]);
       }
     }
-  }
+  });
   return { listed, shared };
 }
 

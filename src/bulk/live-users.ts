@@ -153,23 +153,26 @@ export function pageOfUsers(
   return readPage(readingRecords(requestOne), number, pageSize, reach);
 }
 
-/** Every user of the list, page by page. May miss a user who moves between pages meanwhile: request such a user by itself. */
-export async function* everyUser(options: LiveOptions, pages: number): AsyncGenerator<readonly KnownUser[]> {
-  const { userFields, concurrency } = options;
+/** Shows every user of the list. May miss a user who moves between pages meanwhile: request such a user by itself. */
+export async function eachListed(
+  options: LiveOptions,
+  pages: number,
+  show: (record: ServedRecord) => void,
+): Promise<void> {
+  const { concurrency } = options;
   const reach = new Reach();
   for (let first = 1; first <= pages; first += concurrency) {
     const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
     const read = await Promise.all(
       numbers.map(async (number) => {
         const { records, unreadable } = await pageOfUsers(options, reach, number);
-        // Only these fields wait for the other pages: whole records of so many users would take a lot of memory.
-        const users = records.flatMap((record) => knownUser(record, userFields) ?? []);
-        return { users, isEmpty: records.length === 0 && unreadable === undefined };
+        // Now: whole records that wait for the other pages would take a lot of memory.
+        for (const record of records) show(record);
+        return records.length === 0 && unreadable === undefined;
       }),
     );
     // The server's total may count users that no page shows.
-    if (read.every(({ isEmpty }) => isEmpty)) return;
-    for (const { users } of read) yield users;
+    if (read.every(Boolean)) return;
   }
 }
 

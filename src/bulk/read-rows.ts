@@ -78,15 +78,15 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const hidden = sheet.columns.map(namesPassword);
   const isOurs = ours.includes('_row') && ours.length > 1;
   const given = isOurs ? sheet.rows.map(withoutGuards) : sheet.rows;
-  const rows = given.map((row): ReadRow => {
-    const reader = new RowReader(row, index, options);
+  const rows = given.map(({ row, cells }): ReadRow => {
+    const reader = new RowReader({ row, cells }, index, options);
     const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
     // If the columns are wrong, the rows cannot be read.
     const parameters = problems.length === 0 ? action.readRow(reader) : {};
-    const found = problems.length > 0 ? none : [...(cellProblems.get(row.row) ?? none), ...reader.problems];
+    const found = problems.length > 0 ? none : [...(cellProblems.get(row) ?? none), ...reader.problems];
     return {
-      row: row.row,
-      cells: row.cells.map(({ raw }, at) => (hidden[at] === true && raw !== '' ? '****' : raw)),
+      row,
+      cells: cells.map(({ raw }, at) => (hidden[at] === true && raw !== '' ? '****' : raw)),
       key,
       parameters,
       problems: found.length === 0 ? none : withoutEchoes(found),

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
-import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
+import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
 import { escapedHtml as html, Html } from '../model/markup.ts';
 import { amountWords, moneyText } from '../model/money.ts';
 import { counted } from '../model/text.ts';
@@ -62,7 +62,7 @@ async function headOf(journal: Journal, batch: Batch, clock: Clock) {
     rows,
     counts,
     net,
-    outcomes: await outcomesOf(journal.changes(batch.batch), counts),
+    outcomes: await outcomesOf(journal.views(batch.batch), counts),
     discrepancies,
     problems,
     ...factsOf(batch),
@@ -73,11 +73,11 @@ async function headOf(journal: Journal, batch: Batch, clock: Clock) {
 }
 
 /** The changes of balances of all rows with one outcome: as made if they were applied, otherwise as planned. */
-async function outcomesOf(changes: AsyncIterable<RowChange>, counts: Counts) {
+async function outcomesOf(rows: AsyncIterable<RowView>, counts: Counts) {
   const zero = { net: new Big(0), gross: new Big(0) };
   const sums = new Map<CountName, typeof zero>();
-  for await (const row of changes) {
-    const change = outcomeOf(row);
+  for await (const row of rows) {
+    const change = row.state === 'invalid' ? null : outcomeOf(row);
     if (change === null) continue;
     const { net, gross } = sums.get(countNameOf(row.state)) ?? zero;
     sums.set(countNameOf(row.state), { net: net.plus(change), gross: gross.plus(change.abs()) });

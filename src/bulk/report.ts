@@ -1,6 +1,6 @@
 /** Reports on a batch, as `--json` prints them. Their shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { ApprovalState, Batch, BatchState, HoldingRow, Intent, Journal, RowChange } from '../journal/port.ts';
+import type { ApprovalState, Batch, BatchState, HoldingRow, Intent, Journal, RowView } from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
 import { amountWords, changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
@@ -11,16 +11,16 @@ export type BatchSummary = Readonly<Awaited<ReturnType<typeof summaryOf>>>;
 export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 
 type SummaryJournal = Pick<Journal, 'tally' | 'holding' | 'lockOwner' | 'approval' | 'wasDiscarded' | 'reversals'>;
-type ReportJournal = SummaryJournal & Pick<Journal, 'changes'>;
+type ReportJournal = SummaryJournal & Pick<Journal, 'views'>;
 
-/** @param changes the valid rows of the batch; as the journal has them if left out */
+/** @param rows as the journal has them if left out */
 export async function reportOf(
   journal: ReportJournal,
   batch: Batch,
-  changes: Iterable<RowChange> | AsyncIterable<RowChange> = journal.changes(batch.batch),
+  rows: Iterable<RowView> | AsyncIterable<RowView> = journal.views(batch.batch),
 ) {
   const { problems, warnings, approval, ...summary } = await summaryOf(journal, batch);
-  return { ...summary, ...(await totalsOf(changes)), problems, warnings, approval };
+  return { ...summary, ...(await totalsOf(rows)), problems, warnings, approval };
 }
 
 /** What can be said without reading every row: for lists, and for callers that look every second. */
@@ -60,12 +60,13 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
   };
 }
 
-async function totalsOf(rows: Iterable<RowChange> | AsyncIterable<RowChange>) {
+async function totalsOf(rows: Iterable<RowView> | AsyncIterable<RowView>) {
   const zero = new Big(0);
   let [gross, appliedNet, appliedGross] = [zero, zero, zero];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
   const types = new TypeSums();
   for await (const row of rows) {
+    if (row.state === 'invalid') continue;
     types.add(row);
     gross = gross.plus(changeOf(row)?.abs() ?? zero);
     users.add(row.subject);
@@ -91,18 +92,19 @@ async function totalsOf(rows: Iterable<RowChange> | AsyncIterable<RowChange>) {
 
 /** The net of the applied rows. Reads the rows only if that is neither zero nor the planned net. */
 export async function appliedNetOf(
-  journal: Pick<Journal, 'changes'>,
+  journal: Pick<Journal, 'views'>,
   { batch, rows, counts, net, discrepancies }: BatchSummary,
 ): Promise<string> {
   if (counts.applied === 0) return moneyText(new Big(0));
   if (counts.applied === rows && discrepancies === 0) return net;
-  return (await totalsOf(journal.changes(batch))).applied_net;
+  return (await totalsOf(journal.views(batch))).applied_net;
 }
 
 /** By how much the row changed the balance: as seen if it was applied and the balance contradicts it, otherwise as planned. */
-export function outcomeOf(row: Omit<RowChange, 'subject'>): Big | null {
+export function outcomeOf(row: Omit<RowView, 'row' | 'subject'>): Big | null {
+  const { before = null, after = null } = row;
   const isContradicted = row.state === 'applied' && row.discrepancy === 'balance';
-  return (isContradicted ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
+  return (isContradicted ? changeBetween(before, after) : null) ?? changeOf(row);
 }
 
 /** Where a batch came from and when, as receipts and manifests say it. */

@@ -3,7 +3,7 @@
  * terminal, to `--json` and to a sheet.
  */
 import { Big } from 'big.js';
-import type { Batch, Intent, Journal, NewIntent, RowChange, RowView } from '../journal/port.ts';
+import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
 import { amountWords, changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/spreadsheet.ts';
 
@@ -25,7 +25,7 @@ export interface ReviewRow {
 }
 
 /** The balances of the plan; once the row was sent, those that were seen. */
-export function balancesOf({ state, plannedBefore, plannedAfter, before, after }: RowView) {
+export function balancesOf({ state, plannedBefore, plannedAfter, before = null, after = null }: RowView) {
   return state === 'planned' || state === 'invalid'
     ? { before: plannedBefore, after: plannedAfter }
     : { before: before ?? plannedBefore, after };
@@ -73,18 +73,8 @@ export function rowsInJournal(journal: Pick<Journal, 'views'>, { batch }: Pick<B
   return { all: () => journal.views(batch), noted: () => journal.views(batch, true) };
 }
 
-/** Also for the totals of a report. */
-export function plannedRows(rows: readonly NewIntent[]): BatchRows & { readonly changes: Iterable<RowChange> } {
-  const unsent = { before: null, after: null, discrepancy: null };
-  // One by one: there may be a hundred thousand.
-  function* those(isMeant: (row: NewIntent) => boolean): Generator<RowView & RowChange> {
-    for (const row of rows) if (isMeant(row)) yield { ...row, ...unsent };
-  }
-  return {
-    all: () => those(() => true),
-    noted: () => those(({ notes }) => notes.length > 0),
-    changes: those(({ state }) => state !== 'invalid'),
-  };
+export function plannedRows(rows: readonly RowView[]): BatchRows {
+  return { all: () => rows, noted: () => rows.filter(({ notes }) => notes.length > 0) };
 }
 
 /** Rows with notes, the largest changes first. */

@@ -16,9 +16,8 @@ import type { Connection, JournalTables } from './tables.ts';
 export interface JournalBackend {
   /** Its transactions are isolated, and none can write while another one runs. */
   readonly dialect: Dialect;
-  /** The members of a JSON array as rows with a column `value`: `texts` as text, `members` as JSON to apply `->>` to. */
+  /** The texts of a JSON array as rows with a column `value`. */
   readonly texts: (json: string) => RawBuilder<{ value: string }>;
-  readonly members: (json: string) => RawBuilder<{ value: string }>;
   /** Whether the error says that a unique index refused a row. */
   readonly isTaken: (error: unknown) => boolean;
   /** Returns the error in the operator's words if it is about the database, else the error itself. */

@@ -130,7 +130,6 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
     name: `the journal ${file}`,
     dialect: sqliteDialect(database),
     texts: (json) => sql`jsonb_each(${json})`,
-    members: (json) => sql`jsonb_each(${json})`,
     isTaken: (error) => error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE',
     explained: (error) => explainFileError(error, 'write to the journal', file) ?? error,
     isInPlace,

@@ -278,7 +278,10 @@ export interface ClaimView {
   readonly overApplied: { readonly batch: string; readonly row: number } | undefined;
 }
 
-/** What a person reads of a row. */
+/**
+ * What a person reads of a row, and what the totals are made of. A row that was just planned has no `before`, `after` and
+ * `discrepancy`. For actions other than `balance`, the balances are texts that are no amounts.
+ */
 export type RowView = Pick<
   Intent,
   | 'row'
@@ -290,17 +293,10 @@ export type RowView = Pick<
   | 'parameters'
   | 'plannedBefore'
   | 'plannedAfter'
-  | 'before'
-  | 'after'
   | 'problem'
   | 'notes'
->;
-
-/** What a row asks for, and its balances. For other actions these are texts that are no amounts. */
-export type RowChange = Pick<
-  Intent,
-  'state' | 'subject' | 'parameters' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
->;
+> &
+  Partial<Pick<Intent, 'before' | 'after' | 'discrepancy'>>;
 
 export interface ClaimNote {
   readonly kind: 'consented' | 'again';

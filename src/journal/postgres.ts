@@ -56,7 +56,6 @@ function backendOf(database: SharedDatabase, clock: Clock): JournalBackend {
     dialect: database.dialect,
     close: database.close,
     texts: (json) => sql`json_array_elements_text(${json}::json)`,
-    members: (json) => sql`json_array_elements(${json}::json)`,
     isTaken: (error) => error instanceof DatabaseError && error.code === '23505' && takenBy.has(error.constraint ?? ''),
     // The driver explains every error itself.
     explained: (error) => error,

@@ -7,11 +7,10 @@ import { lastAccepted } from './approval.ts';
 import { type AuditFilter, auditEntries } from './audit.ts';
 import { type Head, headOf } from './chain.ts';
 import { claimable, isNotMade, isOpen, isUndecided } from './claim-view.ts';
-import type { BatchPeople, Intent, IntentState, RowChange, RowView } from './port.ts';
+import type { BatchPeople, Intent, IntentState, RowView } from './port.ts';
 import {
   batchNamed,
   batchOf,
-  changeColumns,
   chunk,
   type Connection,
   intentColumns,
@@ -142,12 +141,6 @@ export function readsOf(db: Connection) {
         const rows = chunkAfter(batch, after).select(viewColumns);
         const found = await (onlyWithNotes ? rows.where('notes', 'is not', null) : rows).execute();
         return found.map((row) => ({ ...row, parameters: parametersIn(row.parameters), notes: notesIn(row.notes) }));
-      }),
-    /** What each valid row would change and has changed: everything that the totals of a batch need. */
-    changes: (batch: string) =>
-      inChunks(async (after): Promise<(RowChange & Pick<Intent, 'row'>)[]> => {
-        const rows = chunkAfter(batch, after).select(changeColumns).where('state', '<>', 'invalid');
-        return (await rows.execute()).map((row) => ({ ...row, parameters: parametersIn(row.parameters) }));
       }),
     intent: async (batch: string, row: number) => {
       const rows = () => db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);

@@ -2,7 +2,7 @@
  * What is written: the rows of a batch, which move from state to state with a step of the chain each, and writes outside any
  * batch, which have a step before their first byte and one after their response.
  */
-import { type Selectable, sql } from 'kysely';
+import type { Selectable } from 'kysely';
 import { NotSentError } from '../model/errors.ts';
 import type { RecordKey } from '../model/records.ts';
 import { storable } from '../model/text.ts';
@@ -23,14 +23,19 @@ import { withoutForgottenUser, withoutPersonalText } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent, NewWrite, WriteEnd } from './port.ts';
 import { chunk, type Connection, cutAnswer, type JournalTables, runOften } from './tables.ts';
 
+const text = (value: string | null): string | null => (value === null ? null : storable(value));
+
+/** Each member is named, since one statement stores the values of all rows in this order. */
 function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
-  const text = (value: string | null): string | null => (value === null ? null : storable(value));
   return {
-    ...each,
     batch,
+    row: each.row,
+    state: each.state,
     attempts: 0,
     subject: text(each.subject),
+    user: each.user,
     key: text(each.key),
+    token: each.token,
     fingerprint: text(each.fingerprint),
     parameters: each.parameters === null ? null : JSON.stringify(each.parameters),
     cells: JSON.stringify(each.cells),
@@ -41,53 +46,48 @@ function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
     problem: text(each.problem),
     notes: each.notes.length === 0 ? null : JSON.stringify(each.notes),
     undoOf: each.undoOfRow === null ? null : undoOf,
+    undoOfRow: each.undoOfRow,
   };
 }
 
-const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undoOfRow', 'attempts']);
+/** How many rows one statement stores: SQLite takes longer for each of fewer, and of many more. */
+const rowsAtOnce = 50;
 
 /**
  * Stores the rows. Returns their count and their seal for the chain.
  * @param onRow is called with each row before it is stored
  */
 export async function insertIntents(
-  { connection, backend }: Acting,
+  { connection }: Acting,
   { batch, undoOf }: NewBatch,
   intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
   onRow: (intent: NewIntent) => void,
 ): Promise<{ readonly rows: number; readonly seal: string }> {
   const seal = new RowsSeal();
-  const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
-    const salts = newSalts(chunkOf.length);
-    const rows = chunkOf.map((each) => plannedRow(batch, undoOf, each));
-    // All rows of a plan have the same members.
-    const own = Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[];
-    const members = sealedMembersOf(rows[0] ?? {});
-    const sealed = rows.map((row, at) => {
+  const store = async (some: readonly NewIntent[]): Promise<void> => {
+    const salts = newSalts(some.length);
+    const rows = some.map((each, at) => {
+      const row = plannedRow(batch, undoOf, each);
       const salt = salts[at] ?? newSalt();
+      // All rows of a plan have the same members.
+      members ??= sealedMembersOf(row);
       const digest = sealOf(salt, row, members);
       seal.add(row.row, digest);
-      return [...own.map((name) => row[name]), salt, digest];
+      return { ...row, salt, digest };
     });
-    const names = [...own, 'salt', 'digest'];
-    const columns = sql.join(names.map((name) => sql.ref(name)));
-    const values = sql.join(
-      names.map(
-        (name, at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(wholeNumbers.has(name) ? 'bigint' : 'text')})`,
-      ),
-    );
-    const json = backend.members(JSON.stringify(sealed));
-    await sql`insert into journal_intents (${columns}) select ${values} from ${json} as each`.execute(connection);
+    const insert = () => connection.insertInto('journal_intents').values(rows);
+    await runOften(connection, `add ${rows.length} rows`, insert, rows.flatMap(Object.values));
   };
-  // As JSON, a thousand rows at once: binding every value takes longer than storing it.
+  let members: ReturnType<typeof sealedMembersOf> | undefined;
   let waiting: NewIntent[] = [];
   for await (const each of intents) {
     onRow(each);
-    if (waiting.push(each) < chunk) continue;
+    if (waiting.push(each) < rowsAtOnce) continue;
     await store(waiting);
     waiting = [];
   }
-  if (waiting.length > 0) await store(waiting);
+  // One by one, so that there are two statements to prepare and not fifty.
+  for (const each of waiting) await store([each]);
   return seal.end();
 }
 

@@ -11,7 +11,7 @@ import {
 } from 'kysely';
 import type { Account, AccountState, Actor, SignInMethod } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Batch, Intent, RowChange, RowView, SentWrite } from './port.ts';
+import type { Batch, Intent, SentWrite } from './port.ts';
 
 /** A record of which these members are stored as JSON text. */
 type Stored<T, Json extends keyof T> = {
@@ -147,14 +147,10 @@ export const intentColumns = (
   'evidence recordId discrepancy'
 ).split(' ') as (keyof Intent)[];
 
-export const changeColumns = 'row state subject parameters plannedBefore plannedAfter before after discrepancy'.split(
-  ' ',
-) as (keyof RowChange | 'row')[];
-
-export const viewColumns = (
-  'row state subject user plannedEmail plannedUsername parameters plannedBefore plannedAfter before after problem ' +
-  'notes'
-).split(' ') as (keyof RowView)[];
+export const viewColumns = [
+  ...(['row', 'state', 'subject', 'user', 'plannedEmail', 'plannedUsername', 'parameters', 'plannedBefore'] as const),
+  ...(['plannedAfter', 'before', 'after', 'discrepancy', 'problem', 'notes'] as const),
+];
 
 /** The maximum length of a stored response: enough for any of the API's, and not for an error page of a proxy. */
 const longestAnswer = 16_384;

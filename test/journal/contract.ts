@@ -397,7 +397,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       [7, ['look']],
     ]);
     expect(await Array.fromAsync(journal.views('one'), ({ row }) => row)).toEqual(rows);
-    expect(await Array.fromAsync(journal.changes('one'), ({ parameters }) => parameters?.['amount'])).toEqual(
+    expect(await Array.fromAsync(journal.views('one'), ({ parameters }) => parameters?.['amount'])).toEqual(
       rows.map(() => '5.00'),
     );
     expect(await journal.counts('one')).toEqual({ planned: rows.length - 5, sending: 5 });

@@ -25,8 +25,11 @@ export class SheetRows {
     this.#problems.push({ row, column, problem });
   }
 
-  /** Adds a row, which may have fewer or more cells than there are columns. A blank one is left out. */
-  add(row: number, cells: readonly SheetCell[]): void {
+  /**
+   * Adds a row, which may have fewer or more cells than there are columns. A blank one is left out.
+   * @param isText each cell is the `textCell` of its raw text
+   */
+  add(row: number, cells: readonly SheetCell[], isText = false): void {
     if (cells.every(({ kind }) => kind === 'empty')) return;
     const width = this.#columns.length;
     this.#budget.spendRow(row, Math.max(width, cells.length));
@@ -36,11 +39,34 @@ export class SheetRows {
         this.addProblem(row, null, `column ${columnLetters(at)} holds ${shown(cell.raw)} but has no header`);
       } else if (cell.kind === 'error') this.addProblem(row, this.#columns[at] || null, errorReason(cell));
     }
-    this.rows.push({ row, cells: Array.from({ length: width }, (_, at) => cells[at] ?? emptyCell) });
+    const own = Array.from({ length: width }, (_, at) => cells[at] ?? emptyCell);
+    this.rows.push(
+      isText
+        ? new TextRow(
+            row,
+            own.map(({ raw }) => raw),
+          )
+        : { row, cells: own },
+    );
   }
 
   finish(source: Pick<Sheet, 'delimiter' | 'sheet' | 'notes'>): SheetContent {
     return { ...source, columns: this.#columns, rows: this.rows, problems: this.#problems };
+  }
+}
+
+/** Keeps only the texts and makes the cells when they are read: a sheet may have a million of them. */
+class TextRow implements SheetRow {
+  readonly row: number;
+  readonly #texts: readonly string[];
+
+  constructor(row: number, texts: readonly string[]) {
+    this.row = row;
+    this.#texts = texts;
+  }
+
+  get cells(): readonly SheetCell[] {
+    return this.#texts.map(textCell);
   }
 }
 

@@ -60,7 +60,7 @@ class Records {
     }
     // Blank rows count, too. They are not kept, but a small file can have millions of them.
     if (row > limits.rows) throw refusal(this.#file, `it has more than ${limits.rows} rows`);
-    this.rows.add(row, cells);
+    this.rows.add(row, cells, true);
     const missing = this.columns.length - record.length;
     // An empty line is a blank row. Any other row with too few cells may have been cut in two by a line break.
     if (missing > 0 && !(record.length === 1 && cells[0]?.text === '')) {

@@ -93,11 +93,10 @@ interface PlannedBatch {
 export async function planRows(ports: BulkPorts, wanted: Plannable, goesOn = false): Promise<PlannedBatch> {
   const name = newBatchId(ports.clock);
   ports.about(name);
-  const { batch, rows: planned } = await planBatch(ports, wanted, name, goesOn);
+  const { batch, rows } = await planBatch(ports, wanted, name, goesOn);
   ports.about(batch.batch);
-  const rows = plannedRows(planned);
-  const isEarlier = batch.batch !== name;
-  return { batch, rows, report: await reportOf(ports.journal, batch, rows.changes), isEarlier };
+  const report = await reportOf(ports.journal, batch, rows);
+  return { batch, rows: plannedRows(rows), report, isEarlier: batch.batch !== name };
 }
 
 /** Reads the rows. */

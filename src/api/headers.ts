@@ -83,18 +83,15 @@ export function requestedWaitOf(headers: HttpHeaders, now: number): number | und
 }
 
 interface RateHeaders {
-  readonly limit?: number;
   readonly remaining?: number;
   readonly resetInMs?: number;
 }
 
-/** Reads `X-RateLimit-Limit`, `-Remaining` and `-Reset`. */
+/** Reads `X-RateLimit-Remaining` and `-Reset`. */
 export function rateHeadersOf(headers: HttpHeaders, now: number): RateHeaders {
-  const limit = headerNumber(headers, 'x-ratelimit-limit');
   const remaining = headerNumber(headers, 'x-ratelimit-remaining');
   const resetInMs = waitIn(headers, 'x-ratelimit-reset', now);
   return {
-    ...(limit === undefined ? {} : { limit }),
     ...(remaining === undefined ? {} : { remaining }),
     ...(resetInMs === undefined ? {} : { resetInMs }),
   };

@@ -1,9 +1,7 @@
 /** Checks of the server: reachable, this API, accepts the key, a clock that agrees, and what its lists can do. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { type PeerCertificate, TLSSocket } from 'node:tls';
 import { bodyOf, UnreadableResponse } from '../api/body.ts';
 import { type HttpResponse, openHttp } from '../api/http.ts';
-import { rateHeadersOf, whenOf } from '../api/headers.ts';
+import { whenOf } from '../api/headers.ts';
 import type { Client } from '../api/operations.ts';
 import {
   isPageFailure,
@@ -24,13 +22,12 @@ import { capabilityWords, sizeWords, type CapabilityStatus, describeProfile } fr
 import { measureProfile } from '../mirror/measure.ts';
 import { type Check, type Finding, failed, ok, skipped, warn } from './check.ts';
 import type { Releases } from '../model/releases.ts';
-import { counted } from '../model/text.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import { operationOf } from '../model/operations.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import type { Secret } from '../model/secret.ts';
-import { clockDifference, dayMs, systemClock, timestampOf } from '../model/time.ts';
+import { clockDifference, systemClock, timestampOf } from '../model/time.ts';
 import { version } from '../model/program.ts';
 
 /** Enough for any user with all related records. */
@@ -68,16 +65,8 @@ async function checkServer(server: ServerToTry): Promise<Omit<ServerFindings, 'c
   });
   const { method, path } = operationOf('users.auth');
   const name: RequestName = { request: `${method} ${http.address}${path}`, redact: http.redact };
-  let certificate: PeerCertificate | undefined;
-  // The only access to the socket: undici announces each connection, through a proxy or not.
-  const onConnected = (message: unknown): void => {
-    const { socket } = message as { readonly socket: unknown };
-    if (socket instanceof TLSSocket) certificate = socket.getPeerCertificate();
-  };
-  subscribe('undici:client:connected', onConnected);
   try {
-    const judged = judgeServer(await http.send({ method, path }, signal), server, name);
-    return { ...judged, findings: [...judged.findings, ...checkCertificate(certificate)] };
+    return judgeServer(await http.send({ method, path }, signal), server, name);
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof TransportError)) throw error;
@@ -87,7 +76,6 @@ async function checkServer(server: ServerToTry): Promise<Omit<ServerFindings, 'c
     });
     return { findings: [failed('server', unreachable), skipped('key on the server', 'not requested')], usable: false };
   } finally {
-    unsubscribe('undici:client:connected', onConnected);
     await http.close();
   }
 }
@@ -99,8 +87,8 @@ function judgeServer(
 ): Omit<ServerFindings, 'capabilities'> {
   const reached = ok('server', `${server.baseUrl} responds in ${Math.round(response.milliseconds)} ms`);
   const key = checkResponse(response, server, name);
-  // If the key was not accepted, the limit and the clock may be those of something in front of the server.
-  const about = key.state === 'fail' ? [] : [...checkClock(response), ...checkRate(response)];
+  // If the key was not accepted, the clock may be that of something in front of the server.
+  const about = key.state === 'fail' ? [] : checkClock(response);
   const isServerFault = key.exitCode === 4;
   const first = isServerFault ? [{ ...key, name: 'server' }, skipped(key.name, 'not requested')] : [reached, key];
   return { findings: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
@@ -122,19 +110,6 @@ function checkResponse(response: HttpResponse, server: ServerToTry, name: Reques
   }
 }
 
-/** Programs renew a month before; a person who renews by hand needs two weeks. */
-const renewalDays = 14;
-
-/** Checks until when the certificate is valid. */
-function checkCertificate(certificate: PeerCertificate | undefined): Finding[] {
-  const until = Date.parse(certificate?.valid_to ?? '');
-  if (Number.isNaN(until)) return [];
-  const left = Math.floor((until - systemClock.now()) / dayMs);
-  const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'more day')}`;
-  const name = 'certificate';
-  return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or ask whoever runs the server to.')];
-}
-
 /** Names the owner of the key. The shape of the response is not documented: a user, or one inside `data` or `user`. */
 function ownerOf(body: unknown): string {
   if (typeof body !== 'object' || body === null) return '';
@@ -150,14 +125,6 @@ function checkClock(response: HttpResponse): Finding[] {
   if (difference === null) return [ok('clock', 'the two clocks agree')];
   const words = `the server's clock is ${difference} this machine's`;
   return [warn('clock', words, "Check which of the two is wrong. Sync uses the server's clock.")];
-}
-
-function checkRate(response: HttpResponse): Finding[] {
-  const { limit, remaining } = rateHeadersOf(response.headers, systemClock.now());
-  if (limit === undefined) return [];
-  return [
-    ok('rate limit', `${counted(limit, 'request')} a window${remaining === undefined ? '' : `, ${remaining} left`}`),
-  ];
 }
 
 interface ListsToCheck {

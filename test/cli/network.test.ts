@@ -51,12 +51,11 @@ describe('behind a proxy with a private CA', () => {
     for (const { stdout, stderr } of [synced, written, config]) expect(stdout + stderr).not.toContain('proxy-password');
   });
 
-  test('doctor reports the proxy, the CA file and when the certificate expires', async () => {
+  test('doctor reports the proxy and the CA file', async () => {
     const { run } = await behindProxy();
     const { code, stdout } = await run(['doctor'], { HTTPS_PROXY: '', https_proxy: (await behindProxy()).proxy.url });
     expect(stdout).toMatch(/ok +proxy +127\.0\.0\.1:\d+ for https addresses$/m);
     expect(stdout).toMatch(/ok +certificates +1 more certificate to trust \(environment ADMIN_MIRROR_CA_FILE\)/);
-    expect(stdout).toMatch(/ok +certificate +valid until 21\d\d-\d\d-\d\d, [\d,]+ more days/);
     expect(code).toBe(0);
   });
 

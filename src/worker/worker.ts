@@ -16,7 +16,7 @@ export type RunCommand = (
   signal: AbortSignal,
 ) => Promise<JobEnd>;
 
-/** Waits for the job's turn if it shares the machine or a request limit with others. */
+/** Waits for the job's turn if it shares the machine with others. */
 export type InTurn = <T>(job: Job, begin: () => Promise<T>) => Promise<T>;
 
 export interface WorkerPorts {

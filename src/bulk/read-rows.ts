@@ -50,18 +50,20 @@ export interface ReadRows {
 /** Shared by all rows without problems: there may be a hundred thousand. */
 const none: readonly SheetProblem[] = [];
 
+/** The columns that a sheet of the action may have: those that name the user, and its own. */
+export function rulesOf(action: Action): ColumnRule[] {
+  // A column of the action is not a key: a new user name is not the old one.
+  const own = new Set(action.columns.map(({ name }) => name));
+  const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];
+  return [...keys, ...action.columns];
+}
+
 /** Reads every row. Whatever is wrong with a cell becomes a problem; nothing is thrown for it. */
 export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
   // Columns that this program adds to result files are known, so that such a file can be planned again as it is.
   const ours = sheet.columns.map((name) => name.toLowerCase()).filter((name) => ourColumns.includes(name));
-  // A column of the action is not a key: a new user name is not the old one.
-  const own = new Set(action.columns.map(({ name }) => name));
-  const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];
-  const rules: ColumnRule[] = [
-    ...keys,
-    ...action.columns,
-    ...[...new Set(ours)].map((name) => ({ name, required: false })),
-  ];
+  const known = rulesOf(action);
+  const rules: ColumnRule[] = [...known, ...[...new Set(ours)].map((name) => ({ name, required: false }))];
   const { index, problems: headerProblems, unknown } = columnsOf(sheet, rules);
   const amounts = rules.flatMap(({ name, amount }) => (amount === true ? (index.get(name) ?? []) : []));
   const question = options.mark === null ? markQuestion(sheet.rows, amounts, options.decimals) : null;
@@ -70,7 +72,8 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
     ...otherActionProblem(action, unknown),
     ...(question === null ? [] : [questionProblem(sheet, question)]),
   ];
-  const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
+  const isKey = (name: string): boolean => known.some((each) => each.name === name && each.oneOf !== undefined);
+  const keyColumn = keyColumns.find((name) => isKey(name) && index.has(name));
   // Problems in columns that are not read are no reason to refuse a row.
   const unread = new Set([...unknown, ...sheet.columns.filter((name) => name.startsWith('_'))]);
   const unreadApart = sheet.problems.filter(({ column }) => column === null || !unread.has(column));

@@ -3,10 +3,11 @@
  * a row of the query, no file is written. Looks nobody up and sends nothing.
  */
 import { extname } from 'node:path';
+import { Readable } from 'node:stream';
 import { stringify } from 'csv-stringify/sync';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { guardedText } from '../model/spreadsheet.ts';
+import { guardedText, type Table } from '../model/spreadsheet.ts';
 import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
 import { TypeSums } from './report.ts';
@@ -137,8 +138,18 @@ function* sheetText(
   for (let at = 0; at < rows.length; at += rowsAPiece) yield stringify(rows.slice(at, at + rowsAPiece), options);
 }
 
-export function templateText({ examples }: Action, format: WrittenFormat): string {
+function exampleRows({ examples }: Action) {
   const columns = [...new Set(examples.flatMap((row) => Object.keys(row)))];
-  const rows = examples.map((row) => columns.map((name) => row[name] ?? ''));
+  return { columns, rows: examples.map((row) => columns.map((name) => row[name] ?? '')) };
+}
+
+export function templateText(action: Action, format: WrittenFormat): string {
+  const { columns, rows } = exampleRows(action);
   return [...sheetText(columns, rows, format)].join('');
+}
+
+/** The same for a spreadsheet. */
+export function templateTable(action: Action): Table {
+  const { columns, rows } = exampleRows(action);
+  return { name: action.name, columns, rows: Readable.from(rows) };
 }

@@ -3,6 +3,7 @@
  * account. Section "The console" of docs/architecture.md.
  */
 import pLimit, { type LimitFunction } from 'p-limit';
+import type { ColumnsQuestion } from '../bulk/sheet/columns.ts';
 import type { DecimalMark } from '../bulk/sheet/amount.ts';
 import type { Actor } from '../model/actor.ts';
 import { errorOf, IncompleteError, UsageError } from '../model/errors.ts';
@@ -18,8 +19,11 @@ export interface PlanQuestion {
   readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: string }[];
 }
 
+/** Which column is which, or how amounts are meant. */
+export type SheetQuestion = { readonly columns: ColumnsQuestion } | { readonly question: PlanQuestion };
+
 /** The name of the batch, or a question. */
-type Planned = { readonly batch: string } | { readonly question: PlanQuestion };
+type Planned = { readonly batch: string } | SheetQuestion;
 
 interface PlanningPorts {
   readonly run: RunJob;

@@ -11,7 +11,8 @@ import { OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError, makeFolder } from '../model/files.ts';
 import { hourMs } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import type { Planning, PlanQuestion } from './planning.ts';
+import { Layouts } from './layouts.ts';
+import type { Planning, SheetQuestion } from './planning.ts';
 
 /** What the person chose in the form of the sheet. */
 export interface SheetChoices {
@@ -25,6 +26,12 @@ export interface SheetChoices {
   readonly allowForce: boolean;
 }
 
+/** What the person has answered: which of the sheet's columns is which, and how amounts are written. */
+interface Answers {
+  readonly columns: readonly string[];
+  readonly mark: DecimalMark;
+}
+
 /** A sheet that waits for the answer to a question. */
 export interface KeptSheet extends SheetChoices {
   readonly id: string;
@@ -32,7 +39,7 @@ export interface KeptSheet extends SheetChoices {
   readonly name: string;
   /** The account that sent it. */
   readonly account: string;
-  readonly question: PlanQuestion;
+  readonly question: SheetQuestion;
 }
 
 const uploadLimits = {
@@ -42,18 +49,23 @@ const uploadLimits = {
   nameLength: 120,
 } as const;
 
-type Kept = KeptSheet & { readonly at: number };
+type Kept = KeptSheet & { readonly at: number; readonly answers: Answers };
+
+const noAnswers: Answers = { columns: [], mark: null };
 
 export class Uploads {
   readonly #surroundings: Surroundings;
   readonly #folder: string;
   readonly #kept = new Map<string, Kept>();
   readonly #planning: Planning;
+  readonly #layouts: Layouts;
 
   constructor(surroundings: Surroundings, planning: Planning) {
     this.#surroundings = surroundings;
     this.#planning = planning;
-    this.#folder = join(dirname(surroundings.settings.store.journal), 'uploads');
+    const beside = dirname(surroundings.settings.store.journal);
+    this.#folder = join(beside, 'uploads');
+    this.#layouts = new Layouts(join(beside, 'sheet-layouts.json'));
   }
 
   /** Creates the folder, and removes the files that a killed console left behind. */
@@ -102,7 +114,7 @@ export class Uploads {
     await this.#keep(bytes, id, name);
     let isKept = false;
     try {
-      const planned = await this.#plan({ ...choices, id, name }, null, actor, signal);
+      const planned = await this.#plan({ ...choices, id, name }, noAnswers, actor, signal);
       isKept = typeof planned !== 'string';
       return planned;
     } finally {
@@ -116,15 +128,24 @@ export class Uploads {
     return found?.account === account ? found : undefined;
   }
 
-  /** Plans a kept sheet with that decimal mark; forgets it without a mark. Returns null if nothing was planned. */
-  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor, signal: AbortSignal): Promise<string | null> {
+  /** Plans a kept sheet with that answer; forgets it without one. Returns another question if there is one, or null if nothing was planned. */
+  async decide(
+    { id, question }: KeptSheet,
+    answer: Partial<Answers> | null,
+    actor: Actor,
+    signal: AbortSignal,
+  ): Promise<string | KeptSheet | null> {
     const found = this.#kept.get(id);
     if (found === undefined) return null;
+    let next: string | KeptSheet | null = null;
     try {
-      const planned = mark === null ? null : await this.#plan(found, mark, actor, signal);
-      return typeof planned === 'string' ? planned : null;
+      if (answer === null) return null;
+      const answers = { ...found.answers, ...answer };
+      next = await this.#plan(found, answers, actor, signal);
+      if ('columns' in question) await this.#layouts.keep(found.action, question.columns, answers.columns);
+      return next;
     } finally {
-      await this.#forget(id);
+      if (next === null || typeof next === 'string') await this.#forget(id);
     }
   }
 
@@ -134,15 +155,17 @@ export class Uploads {
 
   async #plan(
     sheet: SheetChoices & Pick<Kept, 'id' | 'name'>,
-    mark: DecimalMark,
+    answers: Answers,
     actor: Actor,
     signal: AbortSignal,
   ): Promise<string | KeptSheet> {
     const { id, name, action, again, allowForce } = sheet;
+    const { columns, mark } = answers;
     const folder = join(this.#folder, id);
     const options = {
       ...(sheet.title !== null && { name: sheet.title }),
       ...(sheet.sheet !== null && { sheet: sheet.sheet }),
+      ...(columns.length > 0 && { column: columns }),
       ...(mark !== null && { decimal: mark }),
       ...(again !== null && { again: true as const, reason: again }),
       ...(allowForce && { 'allow-force': true as const }),
@@ -155,9 +178,13 @@ export class Uploads {
       throw new UsageError(error.message.replaceAll(path, name), { advice: error.advice, cause: error });
     });
     if ('batch' in planned) return planned.batch;
+    const known = 'columns' in planned ? await this.#layouts.find(action, planned.columns) : undefined;
+    if (known !== undefined && columns.length === 0) {
+      return this.#plan(sheet, { ...answers, columns: known }, actor, signal);
+    }
     await this.#makeRoom();
-    const { question } = planned;
-    const kept = { ...sheet, question, account: actor.account ?? '', at: this.#surroundings.clock.now() };
+    const at = this.#surroundings.clock.now();
+    const kept = { ...sheet, question: planned, answers, account: actor.account ?? '', at };
     this.#kept.set(id, kept);
     return kept;
   }

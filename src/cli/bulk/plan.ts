@@ -1,13 +1,16 @@
 /** `bulk template`, `select`, `plan` and `undo`: makes files, and batches from files. Sends nothing. */
 import { resolve } from 'node:path';
 import { Argument, type Command } from 'commander';
+import type { Action } from '../../bulk/action.ts';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
 import { newBatchId, planBatch, type Plannable, undoOf } from '../../bulk/plan.ts';
-import { readRows } from '../../bulk/read-rows.ts';
+import { readRows, rulesOf } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf } from '../../bulk/report.ts';
 import { type BatchRows, notedRows, plannedRows } from '../../bulk/review.ts';
-import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
-import { readSheet } from '../../bulk/sheet/sheet.ts';
+import { selectSheet, templateTable, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
+import { columnsQuestion, renamed } from '../../bulk/sheet/columns.ts';
+import { readSheet, type Sheet } from '../../bulk/sheet/sheet.ts';
+import { tableWriter } from '../../data/export.ts';
 import { openReading } from '../../data/open.ts';
 import { writeToStream } from '../../data/job-process.ts';
 import { textPieces } from '../../data/text-lines.ts';
@@ -41,8 +44,12 @@ export function definePlanning(bulk: Command, context: CliContext): void {
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action((action: string, file: string, flags: PlanFlags & ReviewFlags) =>
       planAndShow(context, flags, async (ports) => {
-        const wanted = await readFile(context, action, file, flags);
-        return isForParent(context, wanted) ? null : planRows(ports, wanted);
+        const sheet = await sheetOf(context, file, flags);
+        const wanted = plannable(context, action, file, sheet, flags);
+        const question = questionOf(context, wanted, sheet);
+        if (question === null) return planRows(ports, wanted);
+        printJson(context, question);
+        return null;
       }),
     );
   addReviewFlags(addAgainFlags(addPlanFlags(plan)));
@@ -71,15 +78,6 @@ async function planAndShow(
   else await showPlan(context, ports, planned, sheet);
 }
 
-/** Whether the console must ask how amounts are meant, which is then the report. */
-function isForParent(context: CliContext, { rows: { question } }: Plannable): boolean {
-  if (context.send === undefined || question === undefined) return false;
-  const { row, text, count } = question;
-  const readings = question.readings.map(({ mark, amount }) => ({ mark, amount: moneyText(amount) }));
-  printJson(context, { question: { row, text, count, readings } });
-  return true;
-}
-
 interface PlannedBatch {
   readonly batch: Batch;
   /** As they were planned: reading a large batch back would take as long as planning it. */
@@ -99,27 +97,42 @@ export async function planRows(ports: BulkPorts, wanted: Plannable, goesOn = fal
   return { batch, rows: plannedRows(rows), report, isEarlier: batch.batch !== name };
 }
 
+/** What the console must ask a person before the sheet can be planned; null if nothing, or if no console started this process. */
+function questionOf(context: CliContext, { action, rows: { question } }: Plannable, sheet: Sheet) {
+  if (context.send === undefined) return null;
+  const columns = columnsQuestion(sheet, rulesOf(action));
+  if (columns !== null) return { columns };
+  if (question === undefined) return null;
+  const { row, text, count } = question;
+  const readings = question.readings.map(({ mark, amount }) => ({ mark, amount: moneyText(amount) }));
+  return { question: { row, text, count, readings } };
+}
+
 /** Reads the rows. */
 export async function readFile(
   context: CliContext,
-  actionName: string,
+  action: string,
   file: string,
   flags: PlanFlags,
 ): Promise<Plannable> {
-  const action = actionOf(actionName);
-  const again = againOf(flags);
-  const sheet = await readSheet(resolve(context.folder, file), {
-    signal: context.signal,
-    ...(flags.sheet !== undefined && { sheet: flags.sheet }),
-  });
+  return plannable(context, action, file, await sheetOf(context, file, flags), flags);
+}
+
+async function sheetOf(
+  { folder, signal }: CliContext,
+  file: string,
+  { sheet, column = [] }: PlanFlags,
+): Promise<Sheet> {
+  const read = await readSheet(resolve(folder, file), { signal, ...(sheet !== undefined && { sheet }) });
+  return renamed(read, column);
+}
+
+function plannable(context: CliContext, name: string, file: string, sheet: Sheet, flags: PlanFlags): Plannable {
+  const action = actionOf(name);
   const { decimals } = context.settings().bulk;
-  const rows = readRows(sheet, action, {
-    decimals,
-    mark: flags.decimal ?? null,
-    allowForce: flags.allowForce === true,
-  });
-  const source = { title: flags.name ?? null, file: { name: file, bytes: sheet.bytes, hash: sheet.hash } };
-  return { action, rows, source: { ...source, undoOf: null, again } };
+  const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
+  const from = { title: flags.name ?? null, file: { name: file, bytes: sheet.bytes, hash: sheet.hash } };
+  return { action, rows: readRows(sheet, action, options), source: { ...from, undoOf: null, again: againOf(flags) } };
 }
 
 /** Prints the whole plan, or its JSON, or writes it to a sheet. With invalid rows, the exit code is 2. */
@@ -170,7 +183,7 @@ export function defineMaking(bulk: Command, context: CliContext): void {
     .command('template')
     .description('Write an example file for an action: its columns, and rows to replace with your own.')
     .addArgument(actionArgument())
-    .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
+    .option('-o, --output <file>', 'a new .csv, .tsv, .jsonl or .xlsx file (default: standard output)')
     .option('--force', 'replace the file if it exists')
     .action((action: string, flags: MakeFlags) => runTemplate(context, action, flags));
   bulk
@@ -198,9 +211,19 @@ Examples:
 
 async function runTemplate(context: CliContext, actionName: string, flags: MakeFlags): Promise<void> {
   const action = actionOf(actionName);
+  if (flags.output?.toLowerCase().endsWith('.xlsx') === true) {
+    const path = newFile(context, flags.output, flags.force === true);
+    const { chunks } = tableWriter('xlsx', context.signal, () => {});
+    const bytes = await writeDurableFile(path, chunks(templateTable(action)), context.signal);
+    return sayTemplate(context, action, flags, path, bytes);
+  }
   const { format, path } = destinationOf(context, flags);
   const bytes = await write(context, path, [templateText(action, format)]);
-  if (path === undefined) return;
+  if (path !== undefined) sayTemplate(context, action, flags, path, bytes);
+}
+
+function sayTemplate(context: CliContext, action: Action, flags: MakeFlags, file: string, bytes: number): void {
+  const path = file;
   if (context.json()) printJson(context, { file: path, action: action.name, rows: action.examples.length, bytes });
   else {
     printNote(context, `An example for \`bulk plan ${action.name}\` was written to ${flags.output ?? ''}.`);

@@ -21,6 +21,7 @@ export interface AgainFlags {
 
 export interface PlanFlags extends AgainFlags {
   readonly name?: string;
+  readonly column?: readonly string[];
   readonly sheet?: string;
   readonly decimal?: Exclude<DecimalMark, null>;
   readonly allowForce?: true;
@@ -44,6 +45,11 @@ export function addPlanFlags(command: Command): Command {
   return command
     .option('--name <words>', 'what to call the batch (default: the name of the file)')
     .option('--sheet <name>', 'the sheet of an .xlsx file (default: the first visible one)')
+    .option(
+      '--column <theirs=ours>',
+      'read a column of the file as one of the action, as in Betrag=amount; may be given several times',
+      (each: string, before: readonly string[] = []) => [...before, each],
+    )
     .addOption(new Option('--decimal <mark>', 'the decimal mark of amounts').choices(['comma', 'point']))
     .option(
       '--allow-force',

@@ -161,7 +161,7 @@ function pageHead(head: ReceiptHead, money: Words): string {
   const title = `Receipt: ${head.title}`;
   const outcomeRows = outcomes.map(({ outcome, rows, net, gross }) => [outcome, rows, money(net), money(gross)]);
   const stepRows = steps.map(({ step, at, actor, kind, row, note }) => {
-    const what = `${kind.replaceAll('_', ' ')}${row === null ? '' : ` row ${row}`}`;
+    const what = `${stepWords[kind] ?? kind.replaceAll('_', ' ')}${row === null ? '' : ` row ${row}`}`;
     return [step, minuteOf(at), actorText(actor), what, note];
   });
   const problemRows = problems.map(({ row, column, problem }) => [row, column, problem]);
@@ -199,6 +199,13 @@ function pageHead(head: ReceiptHead, money: Words): string {
   return `${String(markup)}\n`;
 }
 
+/** All other steps have their own names. */
+const stepWords: Readonly<Record<string, string>> = {
+  added: 'planned',
+  consented: 'confirmed',
+  claimed: 'sending began',
+};
+
 function openWords({ state, counts }: ReceiptHead): string {
   const open = (['planned', 'blocked', 'unknown'] as const).filter((name) => counts[name] > 0);
   return `This batch is not done (${state}): ${open.map((name) => `${counts[name]} ${name}`).join(', ')}. What became of these rows was not known when this was written.`;
@@ -226,7 +233,8 @@ function pageRow(intent: Intent, money: Words): string {
   const what = html`${whatOf(parameters, money)}${small(problem)}`;
   const record = recordId === null ? null : `record ${recordId}`;
   const status = httpStatus === null ? null : `HTTP ${httpStatus}`;
-  const proof = html`${evidence === null ? null : evidenceWords[evidence]}${small(token, record, status)}`;
+  const marks = [token, record, status].filter((each) => each !== null).join(' · ');
+  const proof = html`${evidence === null ? null : evidenceWords[evidence]}${small(marks === '' ? null : marks)}`;
   const sent = sentAt === null ? null : minuteOf(sentAt);
   const cells = [row, who, what, planned, money(before), money(after), state.replaceAll('_', ' '), proof, sent];
   return String(line(cells, rowNumbers, rowWhole));

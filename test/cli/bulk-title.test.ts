@@ -11,6 +11,7 @@ describe('the title of a batch', () => {
     const named = await bulk(['plan', 'balance', name, '--name', ' Goodwill November '], currency);
     expect(named.stdout).toMatch(/^batch {5}\S+, Goodwill November$/m);
     expect(named.stdout).toContain('net       1,500.00 EUR, 3 users\n');
+    expect(named.stdout).toMatch(/add 500\.00 EUR Credit +10\.00 EUR +510\.00 EUR /);
     await bulk(['plan', 'balance', creditFile(world, 1, '5', 'refunds.csv').name]);
     const { stdout } = await bulk(['status'], currency);
     expect(stdout.trim().split('\n')).toEqual([

@@ -62,7 +62,7 @@ describe('A receipt', () => {
       ['unknown', '1', '5.25', '5.25'],
       ['skipped', '1', '5.25', '5.25'],
     ]);
-    expect(steps.slice(1).map((cells) => cells[3])).toEqual(['added', 'consented', 'claimed', 'stopped']);
+    expect(steps.slice(1).map((cells) => cells[3])).toEqual(['planned', 'confirmed', 'sending began', 'stopped']);
     expect(steps[2]).toContain('by the hash of the plan');
     expect(rows.slice(1).map(([row, user = '', , , , , state]) => [Number(row), parseInt(user, 10), state])).toEqual(
       ['applied', 'applied', 'applied', 'skipped', 'unknown'].map((state, at) => [at + 2, users[at], state]),

@@ -171,9 +171,12 @@ export function lookLines(context: CliContext, noted: readonly ReviewRow[]): str
   const alone = noted.flatMap((each) => {
     const notes = each.notes.filter((note) => !isCommon(note));
     if (notes.length === 0) return [];
-    const { row, user_id: user, username, before, after } = each;
+    const { row, user_id: user, username } = each;
+    const words = (text: string | null): string =>
+      text === null ? '?' : each.change === null ? text : amountWords(text, context.settings().bulk.currency);
+    const [before, after] = [words(each.before), words(each.after)];
     const who = user === null ? '' : `, user ${user}${username === null ? '' : ` ${username}`}`;
-    const change = before === null && after === null ? '' : `, ${before ?? '?'} → ${after ?? '?'}`;
+    const change = each.before === null && each.after === null ? '' : `, ${before} → ${after}`;
     return [`${label}   row ${row}${who}${change}: ${notes.join('; ')}`];
   });
   const lines = [...cut(alone), ...cut(common)];
@@ -206,18 +209,37 @@ function cut(lines: readonly string[]): string[] {
 const rowColumns = namedColumns('row, user, username, email, what, before, after, state, note');
 
 /** Returns the rows as lines of a table. @param room columns of the terminal; undefined to cut nothing @param max how many rows */
-function rowLines({ all }: BatchRows, room?: number, max = Infinity): AsyncGenerator<string> {
-  return asyncTableText(rowColumns, cellsOf(all(), max), room);
+function rowLines(context: CliContext, { all }: BatchRows, room?: number, max = Infinity): AsyncGenerator<string> {
+  return asyncTableText(rowColumns, cellsOf(context, all(), max), room);
 }
 
-async function* cellsOf(rows: Iterable<RowView> | AsyncIterable<RowView>, max: number): AsyncGenerator<Row> {
+async function* cellsOf(
+  context: CliContext,
+  rows: Iterable<RowView> | AsyncIterable<RowView>,
+  max: number,
+): AsyncGenerator<Row> {
+  const { currency } = context.settings().bulk;
   let left = max;
   for await (const intent of rows) {
     const { row, user, subject, plannedUsername, plannedEmail, state, notes, problem } = intent;
     const { before, after } = balancesOf(intent);
-    const what = intent.parameters === null ? '' : parameterWords(intent.parameters);
+    // Only a row about money has an amount. Otherwise these are other texts.
+    const isMoney = intent.parameters !== null && 'amount' in intent.parameters;
+    const words = (text: string | null): string | null =>
+      text === null || !isMoney ? text : amountWords(text, currency);
+    const what = intent.parameters === null ? '' : parameterWords(intent.parameters, currency);
     const note = [...notes, ...(problem === null ? [] : [problem])].join('; ');
-    yield [row, user ?? subject, plannedUsername, plannedEmail, what, before, after, state.replace('_', ' '), note];
+    yield [
+      row,
+      user ?? subject,
+      plannedUsername,
+      plannedEmail,
+      what,
+      words(before),
+      words(after),
+      state.replace('_', ' '),
+      note,
+    ];
     left -= 1;
     if (left === 0) return;
   }
@@ -232,19 +254,20 @@ export async function noteRows(
 ): Promise<void> {
   const { isTTY, columns } = context.stderr;
   const look = lookLines(context, await notedRows(rows));
-  const first = await firstRows(rows, report, isTTY ? columns : undefined);
+  const first = await firstRows(context, rows, report, isTTY ? columns : undefined);
   for (const line of [...look, ...first, '', ...lines]) printNote(context, line);
 }
 
 /** Returns one screen of rows, and a line that says how many more there are. */
 async function firstRows(
+  context: CliContext,
   rows: BatchRows,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,
 ): Promise<string[]> {
   const more = Math.max(0, count - maxLines);
   const rest = `… and ${grouped(more)} more: admin-mirror bulk status ${batch} --rows`;
-  return [...(await Array.fromAsync(rowLines(rows, room, maxLines))), ...(more > 0 ? [rest] : [])];
+  return [...(await Array.fromAsync(rowLines(context, rows, room, maxLines))), ...(more > 0 ? [rest] : [])];
 }
 
 export interface ReviewFlags {
@@ -280,7 +303,7 @@ export async function printRows(context: CliContext, rows: BatchRows): Promise<v
   const look = lookLines(context, await notedRows(rows));
   async function* lines(): AsyncGenerator<string> {
     for (const line of look) yield `${line}\n`;
-    for await (const line of rowLines(rows, room)) yield `${line}\n`;
+    for await (const line of rowLines(context, rows, room)) yield `${line}\n`;
   }
   await writeToStream(context.stdout, textPieces(lines()), context.signal);
 }

@@ -48,7 +48,7 @@ export function addPlanFlags(command: Command): Command {
     .option(
       '--column <theirs=ours>',
       'read a column of the file as one of the action, as in Betrag=amount; may be given several times',
-      (each: string, before: readonly string[] = []) => [...before, each],
+      (each: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), each],
     )
     .addOption(new Option('--decimal <mark>', 'the decimal mark of amounts').choices(['comma', 'point']))
     .option(

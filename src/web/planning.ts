@@ -12,7 +12,7 @@ import { durationText, minuteMs } from '../model/time.ts';
 import type { GivenData, RunJob } from '../worker/run-job.ts';
 
 /** What the person must answer before the sheet can be planned. */
-export interface PlanQuestion {
+interface PlanQuestion {
   readonly row: number;
   readonly text: string;
   readonly count: number;

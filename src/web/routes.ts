@@ -9,15 +9,15 @@ import {
   deny,
   discard,
   goOn,
-  resolve,
-  rowPage,
   sendPlanned,
   stopSending,
   submit,
   undo,
 } from './pages/batch-acts.ts';
+import { resolve, rowPage } from './pages/batch-row.ts';
 import { batchFile, batchPage } from './pages/batch.ts';
-import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
+import { batchesPage, templateFile, uploadSheet } from './pages/batches.ts';
+import { answerQuestion, questionPage } from './pages/sheet-question.ts';
 import { findPage } from './pages/find.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';
@@ -98,7 +98,7 @@ export const routes: readonly Route[] = [
   { ...change('/batches', makers, uploadSheet, batchesPage), takesFiles: true },
   get('/batches/templates/:template', makers, templateFile),
   get('/batches/uploads/:upload', makers, questionPage),
-  change('/batches/uploads/:upload', makers, decideMark, batchesPage),
+  change('/batches/uploads/:upload', makers, answerQuestion, batchesPage),
   get('/batches/compare', comparers, comparePage),
   change('/batches/compare', comparers, startComparing),
   change('/batches/adopt', makers, startAdopting),

@@ -51,7 +51,7 @@ describe('a finance clerk', () => {
       const { page, problems } = await open(url);
       await signIn(page, 'carla');
       await page.getByRole('link', { name: 'Batches' }).click();
-      const { text: template } = await downloaded(page.getByRole('link', { name: 'Template for balance' }));
+      const { text: template } = await downloaded(page.getByRole('link', { name: 'Template for balance as .csv' }));
       const [head = ''] = template.split(/\r?\n/);
       const rows = [`${a},add,2.50,Refund`, `${b},add,seven,Refund`, `77777,add,1,Refund`, `${d},give,4,Refund`];
       const plan = page.getByRole('button', { name: 'Plan it' });

@@ -151,7 +151,7 @@ describe('the pictures in the documents', () => {
         for (let text = texts.nextNode(); text !== null; text = texts.nextNode()) {
           text.textContent = (text.textContent ?? '')
             .replaceAll(/(T\d{6}-)[0-9a-f]{8}/g, '$13f9a07c1')
-            .replace(/^Batch .*/, 'Batch 20260315-103230-7k2m')
+            .replace(/^\d{8}-\d{6}-\w{4}$/, '20260315-103230-7k2m')
             .replace(/^[0-9a-f]{64}$/, '5e4f'.repeat(16))
             .replace(/127\.0\.0\.1:\d+/, '127.0.0.1:8123');
         }

@@ -108,7 +108,7 @@ describe('a finance clerk', () => {
     const eve = await world.browser('eve', ['maker']);
     expect((await eve.get(again)).status).toBe(404);
     const none = await clerk.post(again, { mark: 'none' });
-    expect(await read(none)).toContain('Write them as plain numbers');
+    expect(await read(none)).toContain('Write amounts as plain numbers');
     expect((await clerk.get(again)).status).toBe(404);
   });
 

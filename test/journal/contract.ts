@@ -157,6 +157,11 @@ export function journalContract(open: () => Promise<Opened>): void {
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       const undo = { undoOfRow: 2 };
       await journal.addBatch(newBatch({ batch: 'undo', undoOf: 'one' }), [newIntent(2, 7, undo)]);
+      expect(await journal.reversals('one')).toEqual([{ batch: 'undo', rows: 1, applied: 0 }]);
+      expect(await journal.reversals('undo')).toEqual([]);
+      const plans = await journal.plansOf('balance', 'f1', 'd1');
+      expect(plans.map(({ batch }) => batch)).toContain('undo');
+      expect(await journal.plansOf('balance', 'f2', 'd1')).toEqual([]);
       expect(await journal.undoneRows('one')).toEqual(new Map([[2, { batch: 'undo', row: 2, state: 'planned' }]]));
       await expect(
         journal.addBatch(newBatch({ batch: 'more', undoOf: 'one' }), [newIntent(2, 7, undo)]),

@@ -52,8 +52,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     ${tableTag<Act>(
       'Who did what, the newest first',
       [
-        ['When', ({ steps: [{ at }] }) => timeTag(at)],
-        ['Who', ({ steps: [{ actor }] }) => actorText(actor)],
+        // A phone shows only the first column whole.
         [
           'What',
           ({ words, steps }) => [
@@ -67,6 +66,8 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
                 </details>`,
           ],
         ],
+        ['When', ({ steps: [{ at }] }) => timeTag(at)],
+        ['Who', ({ steps: [{ actor }] }) => actorText(actor)],
       ],
       shown,
       'Nothing was found.',

@@ -159,10 +159,10 @@ export async function consentQuestion(
 
 /** What to do about a row that holds back later rows of its user. */
 export function holdingAdvice(batch: string, { row, later }: HoldingRow): string {
+  const resolve = `admin-mirror bulk resolve ${batch} --row ${row} --not-applied`;
   return (
-    `Row ${row} holds back ${counted(later, 'later row')} of its user. Decide about it: send it again with ` +
-    `\`admin-mirror bulk resolve ${batch} --row ${row} --not-applied --resend --reason "…"\`, or close it with the same ` +
-    `command without --resend. Then continue with \`admin-mirror bulk resume ${batch}\`.`
+    `Row ${row} holds back ${counted(later, 'later row')} of its user. Send it again: \`${resolve} --resend --reason "…"\`. ` +
+    `Or close it: \`${resolve} --reason "…"\`. Then continue with \`admin-mirror bulk resume ${batch}\`.`
   );
 }
 

@@ -274,6 +274,7 @@ describe('a finance clerk', () => {
     await ledTo(await clerk.post(`${place}/resume`));
     const stopped = await whenEnded(clerk, place);
     expect(stopped).toContain('Rows that hold others back');
+    expect(stopped).toContain('Next: decide about the rows that hold others back, then press “Go on”');
     expect(stopped).toContain('First decide about 1 row that holds others back');
     expect(await read(await clerk.get(`${place}/rows/3`))).toContain(
       '1 later row of this user waits until you decide.',

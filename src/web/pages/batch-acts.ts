@@ -26,12 +26,17 @@ import type { Batch } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 
 /** Says who must do what next with the batch, in a sentence. */
-export function nextWords({ may, caller }: Visit, { state, counts, approval, rows }: BatchReport): string | null {
+export function nextWords(
+  { may, caller }: Visit,
+  { state, counts, approval, rows, holding }: BatchReport,
+): string | null {
   const left = counts.planned + counts.blocked;
   const isMaker = may('maker');
   if (state === 'applying') return null;
   if (state === 'stopped' || counts.unknown > 0) {
-    return isMaker ? 'Next: press “Go on” at the end of this page.' : 'Next: a maker continues it.';
+    if (!isMaker) return 'Next: a maker continues it.';
+    const first = holding.length === 0 ? '' : 'decide about the rows that hold others back, then ';
+    return `Next: ${first}press “Go on” at the end of this page.`;
   }
   if (state === 'done') return counts.applied === rows ? 'Nothing is left to do.' : null;
   if (left === 0) return 'None of its rows can be sent. Next: correct the sheet, and upload it as a new batch.';

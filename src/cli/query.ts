@@ -1,6 +1,7 @@
 /** `query`: runs one read-only statement on the mirror. */
 import type { Command } from 'commander';
 import { UsageError } from '../model/errors.ts';
+import { systemClock } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { ReadingJob } from '../data/reading-child.ts';
 import type { CliContext } from './context.ts';
@@ -58,7 +59,7 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
 }
 
 function jobOf(context: CliContext, sql: string, flags: QueryFlags): ReadingJob {
-  if (flags.chart !== undefined) return { kind: 'chart', what: { sql } };
+  if (flags.chart !== undefined) return { kind: 'chart', what: { sql }, now: systemClock.now() };
   const format = context.json() ? 'json' : flags.format;
   return { kind: 'query', request: { sql, format, room: tableRoom(context) } };
 }

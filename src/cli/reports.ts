@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { openReadingProcess, openReports } from '../data/open.ts';
 import { type Report, reportNamed, type ReportParameter, type Reports } from '../data/reports/reports.ts';
-import { assumptionsWith, boundValues, type ReportRequest } from '../data/reports/run.ts';
+import { assumptionsWith, requestFor, type ReportRequest } from '../data/reports/run.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { StatementPart } from '../data/reading-types.ts';
@@ -30,7 +30,7 @@ export async function drawReport(
   const request = await reportRequest(context, what, flags, part);
   const chunks = reading.chunks(
     context.settings().store.mirror,
-    { kind: 'chart', what: request },
+    { kind: 'chart', what: request, now: part.asOf === undefined ? systemClock.now() : Date.parse(part.asOf) },
     { signal: context.signal, onWarning: (warning) => printWarning(context, warning) },
   );
   await writePicture(context, file, chunks);
@@ -175,15 +175,13 @@ export async function reportRequest(
   if (flags.meta === true) throw new UsageError('--meta is for tables and views; the columns of a report are fixed');
   const reports = await openReports(context.settings());
   const report = reportNamed(reports, what.slice(prefix.length));
-  // With --as-of, "today" and "30d ago" are counted from that time.
-  const now = part.asOf === undefined ? systemClock.now() : Date.parse(part.asOf);
-  const values = boundValues(report, flags.param ?? new Map<string, string>(), now);
+  const request = requestFor(report, flags.param ?? new Map<string, string>(), part, systemClock.now());
   if (reports.replaced.includes(report.name)) {
     printNote(
       context,
       `report ${report.name} is your own (${report.file}) and replaces the one that comes with the program`,
     );
   }
-  for (const words of assumptionsWith(report, values)) printNote(context, `assumed: ${words}`);
-  return { report, values, part };
+  for (const words of assumptionsWith(report, request.values)) printNote(context, `assumed: ${words}`);
+  return request;
 }

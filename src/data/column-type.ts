@@ -8,7 +8,7 @@ import type { ColumnType as ReportType } from './reports/reports.ts';
 /** `decimal` is for money, `double` for floating-point numbers; a `time` is stored as text. */
 export type ColumnType = 'integer' | 'decimal' | 'double' | 'time' | 'text';
 
-const typeOfReportColumn: Readonly<Record<ReportType, ColumnType>> = {
+const typeOfReportColumn: Readonly<Record<ReportType, ColumnType | undefined>> = {
   text: 'text',
   integer: 'integer',
   number: 'double',
@@ -17,6 +17,8 @@ const typeOfReportColumn: Readonly<Record<ReportType, ColumnType>> = {
   time: 'time',
   flag: 'integer',
   json: 'text',
+  // As in a statement: what the column is made of says it.
+  any: undefined,
 };
 
 /** Names of columns in which this program writes times of its own. */

@@ -98,12 +98,14 @@ function textOf(cell: Cell): string | null {
 
 export interface ChartJob {
   readonly what: ResultRequest;
+  /** In ms since 1970: what is not over then is marked. */
+  readonly now: number;
 }
 
 /** Returns the picture. Throws a UsageError for SQL that fails, and for a result that cannot be drawn. */
 export async function chartBytes(
   snapshot: Snapshot,
-  { what }: ChartJob,
+  { what, now }: ChartJob,
   onWarning: (warning: string) => void,
 ): Promise<Uint8Array> {
   const declared = 'report' in what ? declaredChart(what) : undefined;
@@ -113,7 +115,7 @@ export async function chartBytes(
     rows.push(...batch);
     if (rows.length > mostRows.line) throw tooManyRows(declared?.kind ?? 'line');
   }
-  const drawn = chartOf(columns, rows, declared ?? guessChart(columns, rows));
+  const drawn = chartOf(columns, rows, declared ?? guessChart(columns, rows), now);
   return Buffer.from((await import('./chart/svg.ts')).chartSvg(drawn));
 }
 

@@ -56,8 +56,12 @@ export class Readers {
     return this.#quick(job, isMasked) ?? this.#inProcess(job, isMasked, signal);
   }
 
-  /** Returns the part, up to some minutes old; undefined while it is still being read. */
-  async beside<P extends keyof BrowseParts>(job: JobOf<P>, isMasked: boolean): Promise<BrowseParts[P] | undefined> {
+  /** Returns the part, up to some minutes old; undefined while it is still being read, unless `isAwaited`. */
+  async beside<P extends keyof BrowseParts>(
+    job: JobOf<P>,
+    isMasked: boolean,
+    isAwaited = false,
+  ): Promise<BrowseParts[P] | undefined> {
     const key = JSON.stringify([job, isMasked], (_key, value: unknown) =>
       typeof value === 'bigint' ? String(value) : value,
     );
@@ -70,6 +74,7 @@ export class Readers {
     // It may fail when nobody waits for it any more.
     part.catch(() => {});
     if (!isFresh) this.#keep(key, { at: now, part });
+    if (isAwaited) return part as Promise<BrowseParts[P]>;
     return Promise.race([part as Promise<BrowseParts[P]>, wait(readerLimits.besideMs, undefined)]);
   }
 

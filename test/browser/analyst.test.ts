@@ -1,5 +1,6 @@
 // @module-tag full
 import type { Page } from 'playwright-core';
+import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { startConsole } from '../support/console.ts';
 import { useBrowser } from './browser.ts';
@@ -36,7 +37,7 @@ test(
     await filter.getByLabel('Column').selectOption('balance');
     await filter.getByLabel('Comparison').selectOption('is more than');
     await filter.getByLabel('Value').fill('50');
-    await page.getByText('Columns shown').click();
+    await page.getByText('Columns and order').click();
     const columns = page.getByRole('group', { name: 'Columns' });
     for (const name of ['username', 'last_seen_at', 'created_at'])
       await columns.getByLabel(name, { exact: true }).uncheck();
@@ -129,3 +130,36 @@ test('endless statements stop as soon as their pages are closed', { timeout: sto
   await page.getByRole('table', { name: 'Result' }).waitFor();
   expect(await columnOf(page, 'Result', 'users')).toEqual(['60']);
 });
+
+test(
+  'counts arrive by themselves, and the box for SQL has a shortcut and a memory that ends with the session',
+  { timeout: storyMs },
+  async () => {
+    const { url, browser, file } = await startConsole({ sandbox: { users: 50 } });
+    const database = new SqliteDatabase(file);
+    database.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
+    INSERT INTO mirror_deletions (table_name, id, key, seq) SELECT 'users', 1000000 + i, '', i FROM n`);
+    database.close();
+    const { page, problems } = await open(url, { cookie: (await browser('anna', ['analyst'])).cookie });
+    await page.goto('/data/mirror_deletions?beside=table_name');
+    expect(await columnOf(page, 'Common values of table_name', 'Rows')).toEqual(['300,000']);
+    await page.goto('/data');
+    const rows = page
+      .getByRole('table', { name: 'Records of the mirror itself' })
+      .getByRole('row', { name: /^mirror_deletions/ });
+    await rows.getByText('300,000').waitFor();
+
+    await page.goto('/sql');
+    const box = page.getByLabel('One statement that reads');
+    await box.fill('SELECT 40 + 2 AS answer');
+    await box.press('Control+Enter');
+    expect(await columnOf(page, 'Result', 'answer')).toEqual(['42']);
+    await page.goto('/sql');
+    await page.getByLabel('Earlier statements').selectOption('SELECT 40 + 2 AS answer');
+    expect(await box.inputValue()).toBe('SELECT 40 + 2 AS answer');
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(await page.evaluate(() => localStorage.length)).toBe(0);
+    expect(problems).toEqual([]);
+  },
+);

@@ -166,7 +166,7 @@ describe('a table', () => {
       let counted = '';
       await expect
         .poll(async () => (counted = await text('/data/users?beside=balance')), { timeout: 30_000 })
-        .not.toContain('being counted');
+        .not.toContain('Counting…');
       expect(cellsIn(counted, 'Common values of balance')[0]).toEqual(['0.00', String(300 + poor)]);
     },
   );

@@ -5,6 +5,9 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { openReaders } from '../../src/data/open.ts';
 import { withReleases } from '../../src/model/releases.ts';
+import { dayMs } from '../../src/model/time.ts';
+import { invoke } from '../support/invoke.ts';
+import { sync } from '../support/mirror.ts';
 import { startConsole } from '../support/console.ts';
 
 /** The markup with runs of blanks as single blanks. */
@@ -183,4 +186,79 @@ describe('a statement', () => {
     const rita = await browser('rita', ['reader', 'maker']);
     expect((await rita.get('/sql')).status).toBe(403);
   });
+});
+
+describe('a statement that is saved', () => {
+  const sql =
+    '-- those who came\nSELECT status, count(*) AS users FROM users WHERE created_at >= :since GROUP BY 1 ORDER BY 1';
+  const fields = {
+    title: 'Who came since',
+    subject: 'Customers | all',
+    description: 'By status.',
+    sql,
+    parameter: 'since',
+    'type.since': 'date',
+    'default.since': '3650d',
+  };
+
+  test('is a report for everybody, with a form for its parameters, on the console and the command line, until it is removed', async () => {
+    const { browser, sandbox, folder } = await startConsole({ sandbox: { users: 60 } });
+    const ann = await browser('ann', ['analyst']);
+    const asked = await markupOf(await ann.get(sqlPath(sql)));
+    expect(asked).toContain('The form of a report asks for :since');
+    expect(asked).toContain('name="default.since"');
+    const saved = await ann.post('/sql', fields);
+    expect(saved.headers.get('location')).toBe('/reports/who-came-since');
+    expect(await textOf(await ann.get('/reports'))).toMatch(/Customers all Who came since your own By status\./);
+    const rita = await browser('rita', ['reader']);
+    const page = await markupOf(await rita.get('/reports/who-came-since'));
+    expect(page).toContain('<input type="date" name="p.since" value="2016-');
+    const active = sandbox.control.dump('users').filter(({ status }) => status === 'active').length;
+    expect(page.replaceAll(/<[^>]*>/g, ' ')).toMatch(new RegExp(`active +${active} `));
+    expect(page).not.toContain('Remove this report');
+    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
+    const { stdout } = await invoke(['export', 'report:who-came-since'], { folder, environment });
+    expect(stdout).toContain(`\nactive,${active}\n`);
+
+    const again = await ann.post('/sql', fields);
+    expect(again.status).toBe(422);
+    expect(await textOf(again)).toContain('there is already a report');
+    expect((await rita.post('/reports/who-came-since/remove')).status).toBe(403);
+    await ann.post('/reports/who-came-since/remove');
+    expect((await ann.get('/reports/who-came-since')).status).toBe(404);
+    expect((await ann.post('/reports/top-balances/remove')).status).toBe(422);
+    expect((await ann.get('/reports/top-balances')).status).toBe(200);
+  });
+
+  test.each([
+    [{ title: '···' }, 'the title needs a letter'],
+    [{ title: 'Top balances' }, 'there is already a report'],
+    [{ sql: 'DELETE FROM users' }, 'only statements that read'],
+    [{ sql: 'SELECT unknown FROM users' }, 'no such column'],
+    [{ 'default.since': 'soon' }, 'which is not a day'],
+  ])('is refused in words, and the form keeps what was typed: %o', async (wrong, words) => {
+    const { browser } = await startConsole();
+    const { post } = await browser('ann', ['analyst']);
+    const refused = await post('/sql', { ...fields, ...wrong });
+    expect([refused.status, await textOf(refused)]).toEqual([422, expect.stringContaining(words)]);
+  });
+});
+
+test('a report on tables with a history is shown as of the start of a day', async () => {
+  const { browser, sandbox, file } = await startConsole({ sandbox: { users: 30 } });
+  const before = sandbox.control.dump('users').length;
+  sandbox.control.advanceClock(2 * dayMs);
+  sandbox.control.remove('users', 3);
+  await sync(sandbox, file, { mode: 'full' });
+  const { get } = await browser('ann', ['analyst']);
+  const usersOf = async (query: string): Promise<number> => {
+    const csv = parse<Record<string, string>>(
+      await (await get(`/reports/balance-distribution/download?format=csv${query}`)).text(),
+      { columns: true, bom: true },
+    );
+    return csv.reduce((sum, row) => sum + Number(row['users']), 0);
+  };
+  const day = new Date(sandbox.control.clock().now - dayMs).toISOString().slice(0, 10);
+  expect([await usersOf(''), await usersOf(`&as_of=${day}`)]).toEqual([before - 1, before]);
+  expect(await markupOf(await get('/reports/unpaid'))).not.toContain('name="as_of"');
 });

@@ -1,7 +1,7 @@
 /** Pictures of a result: the request, the data to draw, and how rows become that data. */
 import type { ChartKind, ReportChart } from '../reports/reports.ts';
 import { suggestion, UsageError } from '../../model/errors.ts';
-import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
+import { parseDay, parseInstant, startOfDay, timestampOf } from '../../model/time.ts';
 import { plainText } from '../csv.ts';
 import type { Cell, Row } from '../reading-types.ts';
 
@@ -23,22 +23,30 @@ export interface Chart {
   readonly series: readonly ChartSeries[];
 }
 
+interface ChartPlace {
+  readonly label: string;
+  readonly at: number | null;
+  /** It is a day, month or year that is not over. */
+  readonly isOpen: boolean;
+}
+
 export interface ChartAxis {
   readonly name: string;
   readonly kind: 'time' | 'number' | 'label';
   /** `at` is the number, or the time in ms since 1970; null for labels. */
-  readonly places: readonly { readonly label: string; readonly at: number | null }[];
+  readonly places: readonly ChartPlace[];
 }
 
 /** More bars or series could not be told apart, and more points could not be seen. */
 export const mostRows: Readonly<Record<ChartKind, number>> = { bar: 200, line: 20_000 };
 const mostSeries = 7;
 
-/** Returns the data to draw. Throws a UsageError if the request does not fit the rows. */
+/** Returns the data to draw. `now`, in ms since 1970, says which day, month or year is not over. Throws a UsageError if the request does not fit the rows. */
 export function chartOf(
   columns: readonly { readonly name: string }[],
   rows: readonly Row[],
   request: ChartRequest,
+  now: number,
 ): Chart {
   const { kind, title } = request;
   if (rows.length === 0) throw new UsageError('there is nothing to draw: the result has no rows');
@@ -57,7 +65,7 @@ export function chartOf(
       advice: suggestion(name, names),
     });
   };
-  const x = axisOf(request.x, cellsOf(request.x));
+  const x = axisOf(request.x, cellsOf(request.x), now);
   const series = request.y.map((name) => ({ name, values: numbersOf(name, cellsOf(name)) }));
   // A line runs along its axis, whatever the order of the rows. Bars keep that order.
   return kind === 'line' && x.kind !== 'label' ? inOrder({ kind, title, x, series }) : { kind, title, x, series };
@@ -82,20 +90,26 @@ function inOrder({ x, series, ...rest }: Chart): Chart {
   };
 }
 
-function axisOf(name: string, cells: readonly Cell[]): ChartAxis {
+function axisOf(name: string, cells: readonly Cell[], now: number): ChartAxis {
   const labels = cells.map(labelOf);
   const times = cells.map(timeOf);
   if (times.every((at) => at !== null)) {
-    return { name, kind: 'time', places: times.map((at, index) => ({ at, label: labels[index] ?? '' })) };
+    return { name, kind: 'time', places: times.map((at, index) => placeOf(labels[index] ?? '', at)) };
   }
   if (cells.every(isNumber)) {
     return {
       name,
       kind: 'number',
-      places: cells.map((cell, index) => ({ at: Number(cell), label: labels[index] ?? '' })),
+      places: cells.map((cell, index) => ({ at: Number(cell), label: labels[index] ?? '', isOpen: false })),
     };
   }
-  return { name, kind: 'label', places: labels.map((label) => ({ at: null, label })) };
+  return { name, kind: 'label', places: labels.map((label) => ({ at: null, label, isOpen: false })) };
+
+  function placeOf(label: string, at: number): ChartPlace {
+    // A day, month or year is as long as its text: the beginning of every time in it.
+    const isOpen = /^\d{4}(?:-\d\d){0,2}$/.test(label) && timestampOf(now).startsWith(label);
+    return { label, at, isOpen };
+  }
 }
 
 function labelOf(cell: Cell): string {

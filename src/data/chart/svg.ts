@@ -94,12 +94,26 @@ function keyOf({ kind }: Chart, series: number, x: number, y: number): string {
   return tag('line', { x1: x, y1: y - 4, x2: x + 20, y2: y - 4, ...stroke });
 }
 
+/** In dark mode: the colours of the console, and those of the series so light that they can be seen. */
+const dark = Object.entries({
+  '#ffffff': '#14181d',
+  [ink.text]: '#e6eaee',
+  [ink.soft]: '#a3adb8',
+  [ink.grid]: '#2a3138',
+  [ink.axis]: '#6b7681',
+  '#0072b2': '#4aa8e0',
+  '#000000': '#ffffff',
+})
+  .map(([light, colour]) => `[fill="${light}"]{fill:${colour}}[stroke="${light}"]{stroke:${colour}}`)
+  .join('');
+const darkStyle = `<style>@media (prefers-color-scheme:dark){${dark}}</style>`;
+
 function documentOf(chart: Chart, height: number, parts: string): string {
   const background = tag('rect', { width: page.width, height, fill: '#ffffff' });
   return `<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="${page.width}" height="${height}" viewBox="0 0 ${page.width} ${height}" role="img" font-family="Helvetica, Arial, 'Liberation Sans', sans-serif">
 <title>${escaped(chart.title)}</title>
-${background}${parts}
+${darkStyle}${background}${parts}
 </svg>
 `;
 }
@@ -202,7 +216,9 @@ function linesSvg(chart: Chart): string {
   // With several series, the legend names them.
   const name =
     others.length > 0 ? '' : textTag(cut(only?.name ?? '', 60), { x: page.margin, y: box.top - 20, ...label });
-  const below = textTag(cut(chart.x.name, 60), {
+  const open = chart.x.places.find(({ isOpen }) => isOpen);
+  const words = open === undefined ? chart.x.name : `${chart.x.name} (hollow: ${open.label} is not over)`;
+  const below = textTag(cut(words, 60), {
     x: (box.left + box.right) / 2,
     y: page.height - 18,
     'text-anchor': 'middle',
@@ -242,8 +258,13 @@ function pathsOf(chart: Chart, box: Box, y: (value: number) => number): string {
     const isShort = values.length <= 40;
     const points = values.map((value, place) => {
       const isAlone = (values[place - 1] ?? null) === null && (values[place + 1] ?? null) === null;
-      if (value === null || (!isShort && !isAlone)) return '';
-      return tag('circle', { cx: xOf(place), cy: y(value), r: 3.5, fill: colourOf(index) });
+      const isOpen = chart.x.places[place]?.isOpen === true;
+      if (value === null || (!isShort && !isAlone && !isOpen)) return '';
+      const at = { cx: xOf(place), cy: y(value), r: 3.5 };
+      // Hollow: what is counted there will grow.
+      return isOpen
+        ? tag('circle', { ...at, r: 5, fill: '#ffffff', stroke: colourOf(index), 'stroke-width': 2 })
+        : tag('circle', { ...at, fill: colourOf(index) });
     });
     return drawn + points.join('');
   });
@@ -273,7 +294,7 @@ function marksBelow(marks: readonly { readonly x: number; readonly label: string
 function barsSvg(chart: Chart): string {
   const { x, series } = chart;
   const head = headOf(chart);
-  const names = x.places.map((place) => cut(place.label, longestLabel));
+  const names = x.places.map(({ label: text, isOpen }) => cut(isOpen ? `${text} (not over)` : text, longestLabel));
   const shown = series.map(({ values }) => values.map((value) => (value === null ? '' : valueLabel(value))));
   const { scale } = valueScale(chart, 6);
   const thickness = series.length === 1 ? 18 : 14;

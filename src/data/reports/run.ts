@@ -22,7 +22,7 @@ const forms: Readonly<Record<ParameterType, string>> = {
 };
 
 /** Returns the value to bind; undefined if the text does not have the type. Days and times are UTC. */
-function valueOf(type: ParameterType, text: string, now: number): Value | undefined {
+export function valueOf(type: ParameterType, text: string, now: number): Value | undefined {
   const trimmed = text.trim();
   switch (type) {
     case 'date': {
@@ -107,6 +107,21 @@ function boundValue(
   throw new UsageError(`the parameter ${name} of report ${report.name} is "${text}"`, {
     advice: `It must be ${forms[type]}.`,
   });
+}
+
+/** Returns the report with its values. With `asOf`, "today" and "30d ago" are counted from that time. Throws a UsageError. */
+export function requestFor(
+  report: Report,
+  given: ReadonlyMap<string, string>,
+  part: StatementPart,
+  now: number,
+): ReportRequest {
+  return { report, values: boundValues(report, given, part.asOf === undefined ? now : Date.parse(part.asOf)), part };
+}
+
+/** Whether the report reads only tables with a history, so that it can be run as of an earlier time. */
+export function hasHistory({ needs }: Pick<Report, 'needs'>): boolean {
+  return needs.every(({ table }) => isResourceName(table));
 }
 
 /** Returns the assumptions of the report, with these values filled in. */
@@ -215,9 +230,9 @@ function checkPart(
     throw new UsageError(`report ${report.name} has no column "${unknown}"`, { advice: suggestion(unknown, known) });
   }
   if (asOf === undefined) return;
-  const timeless = report.needs.find(({ table }) => !isResourceName(table));
-  if (timeless !== undefined) {
-    throw new UsageError(`report ${report.name} reads ${timeless.table}, which has no history`, {
+  if (!hasHistory(report)) {
+    const timeless = report.needs.find(({ table }) => !isResourceName(table));
+    throw new UsageError(`report ${report.name} reads ${timeless?.table}, which has no history`, {
       advice: 'Leave --as-of out to run it on what is there now.',
     });
   }

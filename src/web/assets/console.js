@@ -16,7 +16,8 @@ function age(ms) {
   return 'just now';
 }
 
-const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+// As 2026-03-11 19:20: of one length, and in the order of time.
+const local = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'short' });
 
 function showTimes(within) {
   for (const time of within.querySelectorAll('time[datetime]')) {
@@ -27,6 +28,48 @@ function showTimes(within) {
 
 showTimes(document);
 setInterval(() => showTimes(document), 10_000);
+
+// Parts of a page that were still being counted when it was shown.
+for (const part of document.querySelectorAll('[data-later]')) void complete(part);
+
+async function complete(part) {
+  const text = await fetch(part.dataset.later).then(
+    (response) => response.text(),
+    () => '',
+  );
+  const whole = new DOMParser().parseFromString(text, 'text/html').getElementById(part.id);
+  if (whole === null) part.querySelector('.soft').textContent = 'This could not be counted in time.';
+  else {
+    showTimes(whole);
+    part.replaceWith(whole);
+  }
+}
+
+// The box for SQL: Ctrl+Enter, and the statements of this browser, until its person signs out.
+const history = 'admin-mirror: statements';
+const box = document.querySelector('textarea.sql');
+if (box !== null) {
+  const known = JSON.parse(localStorage.getItem(history) ?? '[]');
+  const { form } = box;
+  box.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) form.requestSubmit(form.querySelector('button'));
+  });
+  form.addEventListener('submit', () => {
+    const sql = box.value.trim();
+    localStorage.setItem(history, JSON.stringify([sql, ...known.filter((each) => each !== sql)].slice(0, 50)));
+  });
+  if (known.length > 0) {
+    const label = document.createElement('label');
+    const select = document.createElement('select');
+    select.append(new Option('–', ''), ...known.map((each) => new Option(each.slice(0, 80), each)));
+    select.addEventListener('change', () => {
+      if (select.value !== '') box.value = select.value;
+    });
+    label.append('Earlier statements ', select);
+    form.querySelector('.fields').append(label);
+  }
+}
+document.querySelector('form.who')?.addEventListener('submit', () => localStorage.removeItem(history));
 
 // Parts of a page that follow a stream of events. Each event replaces the texts that it names; the last one loads the page again.
 for (const part of document.querySelectorAll('[data-events]')) {

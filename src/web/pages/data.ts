@@ -50,7 +50,7 @@ export async function dataPage(visit: Visit, { readers }: ConsolePorts): Promise
   const { link } = visit;
   const isMasked = isMaskedFor(visit);
   const tables = inventory(readers.read((snapshot) => snapshot.relations())).filter((each) => each.in_file);
-  const sizes = await readers.beside({ part: 'sizes' }, isMasked);
+  const sizes = await readers.beside({ part: 'sizes' }, isMasked, visit.query.has('whole'));
   const shown = (kind: InventoryTable['kind'], isOwn: boolean): readonly InventoryTable[] =>
     tables.filter((each) => each.kind === kind && each.name.startsWith('mirror_') === isOwn);
   const list = (caption: string, entries: readonly InventoryTable[], hasSizes: boolean): Part =>
@@ -68,11 +68,21 @@ export async function dataPage(visit: Visit, { readers }: ConsolePorts): Promise
             entries,
           ),
         ];
-  const body = html`${isMasked ? maskedNote : null}
-  ${sizes === undefined ? html`<p class="note">The rows are being counted. Load the page again to see them.</p>` : null}
-  ${list('Tables', shown('table', false), true)} ${list('Views', shown('view', false), false)}
+  const lists = html`${list('Tables', shown('table', false), true)} ${list('Views', shown('view', false), false)}
   ${list('Records of the mirror itself', [...shown('table', true), ...shown('view', true)], true)}`;
-  return page('Data', body);
+  const counted =
+    sizes === undefined
+      ? laterTag('tables', link('/data', { whole: 1 }), lists)
+      : html`<div id="tables">${lists}</div>`;
+  return page('Data', html`${isMasked ? maskedNote : null} ${counted}`);
+}
+
+/** A part of a page that is still being counted. The script puts the part of the same id in its place, from an address that waits. */
+function laterTag(id: string, address: string, body: Part = null): Html {
+  return html`<div id="${id}" data-later="${address}">
+    <p class="soft">Counting… <noscript>Load the page again to see the counts.</noscript></p>
+    ${body}
+  </div>`;
 }
 
 function sizeIn(sizes: ReadonlyMap<string, number> | undefined): (entry: InventoryTable) => Part {
@@ -145,22 +155,20 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
   const { readers } = ports;
   const view = viewOf(visit, ports);
   const { browse, beside, isMasked, table, relation } = view;
-  const head = html`<p>${table.summary}</p>
+  const head = html`<p class="buttons">${table.summary}</p>
     ${isMasked ? maskedNote : null}`;
   if (visit.refusal !== null) return page(relation.name, html`${head} ${filterForm(view)}`);
+  const isWhole = visit.query.has('whole');
+  const counts = { part: 'values', browse: { ...browse, from: null, sort: null }, column: beside ?? '' } as const;
+  const values = beside === null ? null : valuesTag(view, beside, await readers.beside(counts, isMasked, isWhole));
+  // Only what the page still lacks: no row is shown, so nobody was looked at.
+  if (isWhole) return page(relation.name, html`${values}`);
   const found = await readers.part({ part: 'page', browse }, isMasked, visit.signal);
   if (found.rows.length > 0) await noteView(visit, ports, relation.name, personIn(view));
-  const values =
-    beside === null
-      ? null
-      : await readers.beside(
-          { part: 'values', browse: { ...browse, from: null, sort: null }, column: beside },
-          isMasked,
-        );
   const body = html`${head}
     <div class="beside">
       <div>${filterForm(view)} ${rowsTag(view, found)} ${pagerTag(view, found)} ${downloadsTag(view)}</div>
-      <aside aria-label="Common values">${values === null ? null : valuesTag(view, beside ?? '', values)}</aside>
+      <aside aria-label="Common values">${values}</aside>
     </div>
     <h2>Columns</h2>
     ${tableTag(
@@ -195,44 +203,55 @@ function personIn({ relation, browse }: TableView): RecordKey | undefined {
   return of === undefined ? undefined : writtenId(of.value.trim());
 }
 
-function filterForm({ visit, relation, browse, columns, beside, isMasked }: TableView): Html {
+function filterForm({ visit, relation, browse, columns, beside, isMasked, href }: TableView): Html {
   const named = relation.columns.map(({ name }) => name);
   const open = named.filter((name) => !(isMasked && isPersonal(relation.name, name)));
   const columnSelect = (label: string, name: string, chosen: string, none: string): Html =>
     selectTag(label, name, [optionTag('', chosen, none), ...open.map((each) => optionTag(each, chosen))]);
   const comparisons = Object.keys(operators) as Operator[];
   const order = browse.sort?.isDescending === true ? 'desc' : 'asc';
-  const rows: readonly Filter[] = [
-    ...browse.filters,
-    ...(browse.filters.length < browseLimits.filters ? [{ column: '', operator: 'is', value: '' } as const] : []),
-  ];
-  return html`<form method="get" action="${visit.link(dataPath(relation.name))}">
-    ${rows.map(
-      ({ column, operator, value }) =>
-        html`<div class="fields" role="group" aria-label="Filter">
-          ${columnSelect('Column', 'field', column, '–')}
-          ${selectTag(
-            'Comparison',
-            'is',
-            comparisons.map((each) => optionTag(each, operator, operators[each])),
-          )}
-          <label>Value <input name="value" value="${value}" /></label>
-        </div>`,
-    )}
-    <div class="fields">
-      ${columnSelect('Sorted by', 'sort', browse.sort?.column ?? '', 'the usual order')}
-      ${selectTag('Order', 'order', [optionTag('asc', order, 'smallest first'), optionTag('desc', order, 'largest first')])}
-      ${columnSelect('Common values of', 'beside', beside ?? '', 'no column')}
-      <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
-    </div>
-    <details>
-      <summary>Columns shown</summary>
-      <fieldset>
-        <legend>Columns</legend>
-        ${choiceTags('show', named, columns)}
-      </fieldset>
-    </details>
-  </form>`;
+  // A refused filter comes back into the form, to be corrected there.
+  const kept = visit.refusal === null ? browse.filters : browse.filters.slice(0, -1);
+  const edited = browse.filters[kept.length] ?? { column: '', operator: 'is', value: '' };
+  return html`<p class="buttons" aria-label="Filters">
+      ${kept.map((filter) => chipTag(filter, href({ filters: kept.filter((each) => each !== filter) })))}
+    </p>
+    <form method="get" action="${visit.link(dataPath(relation.name))}">
+      ${kept.map(({ column, operator, value }) =>
+        Object.entries({ field: column, is: operator, value }).map(
+          ([name, text]) => html`<input type="hidden" name="${name}" value="${text}" />`,
+        ),
+      )}
+      <div class="fields" role="group" aria-label="Filter">
+        ${columnSelect('Column', 'field', edited.column, '–')}
+        ${selectTag(
+          'Comparison',
+          'is',
+          comparisons.map((each) => optionTag(each, edited.operator, operators[each])),
+        )}
+        <label>Value <input name="value" value="${edited.value}" /></label>
+        <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
+      </div>
+      <details>
+        <summary>Columns and order</summary>
+        <div class="fields">
+          ${columnSelect('Sorted by', 'sort', browse.sort?.column ?? '', 'the usual order')}
+          ${selectTag('Order', 'order', [optionTag('asc', order, 'smallest first'), optionTag('desc', order, 'largest first')])}
+          ${columnSelect('Common values of', 'beside', beside ?? '', 'no column')}
+        </div>
+        <fieldset>
+          <legend>Columns</legend>
+          ${choiceTags('show', named, columns)}
+        </fieldset>
+      </details>
+    </form>`;
+}
+
+/** A filter that is in force. A click ends it. */
+function chipTag({ column, operator, value }: Filter, without: string): Html {
+  return html`<a class="chip" href="${without}" title="Remove this filter"
+    >${column} <span class="soft">${operators[operator]}</span> <bdi>${value}</bdi> <span aria-hidden="true">×</span></a
+  >`;
 }
 
 function rowsTag({ visit, relation, table, browse, isMasked, href }: TableView, { columns, rows }: BrowsePage): Html {
@@ -292,15 +311,12 @@ function downloadsTag({ relation, visit, browse }: TableView): Html {
 }
 
 function valuesTag(
-  { href, browse, relation }: TableView,
+  { href, browse, relation, beside }: TableView,
   column: string,
   values: readonly CommonValue[] | undefined,
 ): Html {
   const heading = html`<h2>${column}</h2>`;
-  if (values === undefined) {
-    return html`${heading}
-      <p class="note">The values are being counted. Load the page again to see them.</p>`;
-  }
+  if (values === undefined) return laterTag('values', href({}, { beside: beside ?? '', whole: '1' }), heading);
   const [type] = declaredTypes([{ name: column, table: null, origin: null }], [relation], { relation: relation.name });
   const others = browse.filters.filter((filter) => filter.column !== column);
   const withValue = (value: Cell): string =>
@@ -310,21 +326,23 @@ function valuesTag(
         value === null ? { column, operator: 'empty', value: '' } : { column, operator: 'is', value: String(value) },
       ],
     });
-  return html`${heading}
-  ${tableTag<CommonValue>(
-    `Common values of ${column}`,
-    [
+  return html`<div id="values">
+    ${heading}
+    ${tableTag<CommonValue>(
+      `Common values of ${column}`,
       [
-        'Value',
-        ({ value }) =>
-          value instanceof Uint8Array || (typeof value === 'string' && value.length > browseLimits.value)
-            ? cellTag(value, undefined)
-            : anchor(withValue(value), value === null ? 'empty' : cellTag(value, type)),
+        [
+          'Value',
+          ({ value }) =>
+            value instanceof Uint8Array || (typeof value === 'string' && value.length > browseLimits.value)
+              ? cellTag(value, undefined)
+              : anchor(withValue(value), value === null ? 'empty' : cellTag(value, type)),
+        ],
+        ['Rows', ({ rows }) => grouped(rows), 'number'],
       ],
-      ['Rows', ({ rows }) => grouped(rows), 'number'],
-    ],
-    values,
-  )}`;
+      values,
+    )}
+  </div>`;
 }
 
 /** All rows that the filter finds, as a file. */

@@ -5,24 +5,30 @@ import { inventory, type InventoryTable } from '../../data/inventory.ts';
 import { openReports } from '../../data/open.ts';
 import type { Preview } from '../../data/query.ts';
 import type { ReadingJob } from '../../data/reading-child.ts';
-import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
-import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
+import { parameterTypes, type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
+import { assumptionsWith, hasHistory, type ReportRequest, requestFor, valueOf } from '../../data/reports/run.ts';
+import { removeReport, saveReport } from '../../data/reports/save.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { minuteMs } from '../../model/time.ts';
+import { dayOf, minuteMs, startOfDay, timestampOf } from '../../model/time.ts';
 import {
   anchor,
+  buttonForm,
   factsTag,
   html,
   type Html,
   optionTag,
+  type Part,
+  postForm,
   problemTag,
   prose,
+  selectTag,
   tableTag,
+  textField,
   refusalStatus,
   refusalTag,
 } from '../html.ts';
-import { type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { callerOf, type ConsolePorts, dayIn, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { downloadOf, isMaskedFor, maskedNote } from './data.ts';
 
 const maxShownRows = 200;
@@ -39,25 +45,36 @@ function isOpenTo(visit: Visit, { parameters }: Report): boolean {
 export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Promise<Reply> {
   const { link, offers } = visit;
   const { reports, broken, replaced } = await openReports(settings);
+  const open = reports.filter((each) => isOpenTo(visit, each));
+  const subjects = [...new Set(open.map(({ subject }) => subject))].toSorted();
+  const ownWords = ({ origin, name }: Report): Part =>
+    origin === 'own'
+      ? html` <span class="soft">your own${replaced.includes(name) ? ', replaces one of admin-mirror' : ''}</span>`
+      : null;
   const body = html`${isMaskedFor(visit) ? maskedNote : null}
   ${offers('GET', '/sql') ? html`<p><a class="button quiet" href="${link('/sql')}">Write SQL</a></p>` : null}
   ${(isMaskedFor(visit) ? [] : broken).map(({ file, problems }) => problemTag(`${file} is not a report: ${problems.join('; ')}`))}
-  ${tableTag<Report>(
-    'Saved reports',
-    [
-      ['Report', ({ name, title }) => anchor(link(`/reports/${name}`), title)],
-      ['What it shows', ({ description }) => prose(description)],
-      [
-        'Origin',
-        ({ name, origin }) =>
-          origin === 'shipped'
-            ? 'admin-mirror'
-            : `your own${replaced.includes(name) ? ', replaces one of admin-mirror' : ''}`,
-      ],
-    ],
-    reports.filter((each) => isOpenTo(visit, each)),
+  ${subjects.map(
+    (subject) =>
+      html`<h2>${subject}</h2>
+        <ul class="reports">
+          ${open
+            .filter((each) => each.subject === subject)
+            .map(
+              (each) =>
+                html`<li>
+                  ${anchor(link(`/reports/${each.name}`), each.title)}${ownWords(each)}<br /><span class="soft"
+                    >${prose(firstSentence(each))}</span
+                  >
+                </li>`,
+            )}
+        </ul>`,
   )}`;
   return page('Reports', body);
+}
+
+function firstSentence({ description }: Report): string {
+  return /^.*?[.:](?=\s|$)/.exec(description)?.[0].replace(/:$/, '.') ?? description;
 }
 
 async function reportOf(visit: Visit, { settings }: ConsolePorts): Promise<Report> {
@@ -82,7 +99,9 @@ function givenIn(query: URLSearchParams, { parameters }: Report): Map<string, st
 }
 
 function requestOf(report: Report, { query }: Visit, { clock }: ConsolePorts): ReportRequest {
-  return { report, values: boundValues(report, givenIn(query, report), clock.now()), part: {} };
+  const day = hasHistory(report) ? dayIn(query, 'as_of') : undefined;
+  const part = day === undefined ? {} : { asOf: timestampOf(startOfDay(day)) };
+  return requestFor(report, givenIn(query, report), part, clock.now());
 }
 
 export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -90,16 +109,23 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const { query, link } = visit;
   const { name, title, description, parameters, columns, chart } = report;
   const here = `/reports/${name}`;
-  const given = Object.fromEntries([...givenIn(query, report)].map(([key, value]) => [`p.${key}`, value]));
+  const given: Record<string, string> = Object.fromEntries(
+    [...givenIn(query, report)].map(([key, value]) => [`p.${key}`, value]),
+  );
+  const asOf = query.get('as_of') ?? '';
+  if (asOf !== '') given['as_of'] = asOf;
+  const isAsked = parameters.length > 0 || hasHistory(report);
   const isComplete = Object.keys(given).length > 0 || parameters.every((each) => each.default !== undefined);
   const form = html`<p>${prose(description)}</p>
     ${isMaskedFor(visit) ? maskedNote : null}
     <form method="get" action="${link(here)}" class="fields">
-      ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? ''))}
-      ${parameters.length === 0 ? null : html`<button>Show</button>`}
-    </form>`;
+      ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? '', ports.clock.now()))}
+      ${hasHistory(report) ? html`<label>as of the start of <input type="date" name="as_of" value="${asOf}" /> <span class="soft">else now</span></label>` : null}
+      ${isAsked ? html`<button>Show</button>` : null}
+    </form>
+    ${toolsTag(visit, report)}`;
   if (!isComplete) return page(title, form);
-  const { shown, status } = await shownOrWhyNot(ports, async () => {
+  const { shown, more } = await shownOrWhyNot(ports, async () => {
     const request = requestOf(report, visit, ports);
     const { preview, warnings } = await previewOf(visit, ports, request);
     const money = new Set(columns.filter(({ type }) => type === 'money').map((each) => each.name));
@@ -110,31 +136,58 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
       <h2>Columns</h2>
       ${factsTag(columns.map((column) => [column.name, column.meaning]))}`;
   });
-  return page(title, html`${form} ${shown}`, { status });
+  return page(title, html`${form} ${shown}`, more);
 }
 
 /** Shows the result; or the reason why there is none, so that the form stays on the page and can be corrected. */
 async function shownOrWhyNot(ports: ConsolePorts, show: () => Promise<Html>) {
   try {
-    return { shown: await show(), status: 200 };
+    return { shown: await show(), more: {} };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return { shown: refusalTag(error, ports), status: refusalStatus(error) };
+    return { shown: refusalTag(error, ports), more: { status: refusalStatus(error) } };
   }
 }
 
-function parameterTag({ name, type, default: standing, meaning }: ReportParameter, value: string): Html {
+/** What analysts may do with the report itself. */
+function toolsTag({ link, offers }: Visit, { name, origin, sql }: Report): Part {
+  if (!offers('GET', '/sql')) return null;
+  const remove = origin === 'own' && offers('POST', '/reports/:report/remove');
+  return html`<details>
+    <summary>SQL</summary>
+    <pre>${sql}</pre>
+    <p>${anchor(link('/sql', { sql }), 'Open it as SQL')}</p>
+    ${remove ? buttonForm(link(`/reports/${name}/remove`), 'Remove this report', 'danger') : null}
+  </details>`;
+}
+
+export async function removeSaved(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  removeReport(await reportOf(visit, ports));
+  return redirect(visit.link('/reports'));
+}
+
+/** A day gets a date picker, unless something else was typed, which stays to be corrected. */
+function parameterTag(parameter: ReportParameter, value: string, now: number): Html {
+  const { name, type, default: standing, meaning } = parameter;
+  const day = type === 'date' ? valueOf(type, value === '' ? (standing ?? '') : value, now) : undefined;
   const field =
-    type === 'flag'
-      ? html`<select name="p.${name}">
-          ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `default (${standing ?? 'none'})` : each))}
-        </select>`
-      : html`<input
+    type === 'date' && (day !== undefined || value === '')
+      ? html`<input
+          type="date"
           name="p.${name}"
-          value="${value}"
-          placeholder="${standing ?? ''}"
+          value="${String(day ?? '')}"
           ${standing === undefined ? html`required` : null}
-        />`;
+        />`
+      : type === 'flag'
+        ? html`<select name="p.${name}">
+            ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `default (${standing ?? 'none'})` : each))}
+          </select>`
+        : html`<input
+            name="p.${name}"
+            value="${value}"
+            placeholder="${standing ?? ''}"
+            ${standing === undefined ? html`required` : null}
+          />`;
   return html`<label>${name} ${field} <span class="soft">${meaning}</span></label>`;
 }
 
@@ -147,10 +200,65 @@ export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise
   return downloadOf(visit, ports, report.name, requestOf(report, visit, ports), downloadMs);
 }
 
+/** Saves the statement as a report, and opens that. */
+export async function saveQuery(visit: Visit, { settings, readers, clock }: ConsolePorts): Promise<Reply> {
+  const { form, link } = visit;
+  const field = (name: string): string => form.get(name)?.trim() ?? '';
+  const parameters = new Map(
+    form.getAll('parameter').map((name) => {
+      const type = parameterTypes.find((each) => each === form.get(`type.${name}`)) ?? 'text';
+      return [name, { type, default: field(`default.${name}`) }] as const;
+    }),
+  );
+  const { reports, broken } = await openReports(settings);
+  const taken = [...reports, ...broken].map(({ name }) => name);
+  const saved = `Saved by ${callerOf(visit).account.name} on ${dayOf(clock.now())}.`;
+  const description = `${field('description')} ${saved}`;
+  const query = { title: field('title'), subject: field('subject'), description, sql: field('sql'), parameters };
+  const name = readers.read((snapshot) => saveReport(snapshot, settings.export.reports, query, taken));
+  return redirect(link(`/reports/${name}`));
+}
+
+/** @param parameters those of the statement */
+function saveForm({ link, form }: Visit, sql: string, parameters: readonly string[]): Html {
+  const typed = (name: string): Part => html`value="${form.get(name)}"`;
+  return html`<details ${parameters.length > 0 || form.has('title') ? html`open` : null}>
+    <summary>Save as a report</summary>
+    ${postForm(
+      link('/sql'),
+      html`<input type="hidden" name="sql" value="${sql}" />
+        ${textField('Title', 'title', html`required maxlength="60" ${typed('title')}`)}
+        ${textField('Subject, such as Money', 'subject', html`maxlength="40" ${typed('subject')}`)}
+        ${textField('What it shows', 'description', html`maxlength="500" ${typed('description')}`)}
+        ${parameters.map(
+          (name) =>
+            html`<div class="fields" role="group" aria-label="Parameter ${name}">
+              <input type="hidden" name="parameter" value="${name}" />
+              ${selectTag(
+                `:${name} is a`,
+                `type.${name}`,
+                parameterTypes.map((type) =>
+                  optionTag(type, form.get(`type.${name}`) ?? (dayNames.has(name) ? 'date' : 'text')),
+                ),
+              )}
+              <label>Default, such as 30d <input name="default.${name}" ${typed(`default.${name}`)} /></label>
+            </div>`,
+        )}
+        <p>
+          <button>Save</button>
+          <span class="soft">Everybody who may see reports sees it, with what their roles mask.</span>
+        </p>`,
+    )}
+  </details>`;
+}
+
+/** Parameters of these names are taken for days, until somebody says otherwise. */
+const dayNames: ReadonlySet<string> = new Set(['from', 'to', 'day', 'since', 'until']);
+
 export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
-  const sql = query.get('sql') ?? '';
-  const { shown, status } = await shownOrWhyNot(ports, () => sqlTag(visit, ports, sql));
+  const sql = visit.form.get('sql') ?? query.get('sql') ?? '';
+  const { shown, more } = await shownOrWhyNot(ports, () => sqlTag(visit, ports, sql));
   const form = html`<form method="get" action="${link('/sql')}">
     <label
       >One statement that reads
@@ -159,6 +267,7 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     <p class="fields">
       <button name="do" value="run">Run</button>
       <button name="do" value="picture" class="quiet">Draw it</button>
+      <span class="soft">Ctrl+Enter runs it</span>
     </p>
   </form>`;
   const tables = inventory(ports.readers.read((snapshot) => snapshot.relations()));
@@ -169,7 +278,7 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
       ${tables.filter((each) => each.in_file === true).map(tableEntryTag)}
     </aside>
   </div>`;
-  return page('SQL', body, { status });
+  return page('SQL', body, more);
 }
 
 /** The result of the button that was pressed. */
@@ -178,13 +287,21 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
   if (sql.trim() === '') {
     return html`<p class="soft">You cannot change anything here: only statements that read are run.</p>`;
   }
+  const parameters = ports.readers.read((snapshot) => [...new Set(snapshot.describe(sql).parameters)]);
+  const save = visit.offers('POST', '/sql') ? saveForm(visit, sql, parameters) : null;
+  if (parameters.length > 0) {
+    const names = parameters.map((name) => `:${name}`).join(', ');
+    return html`<p class="note">The form of a report asks for ${names}: save the statement as one.</p>
+      ${save}`;
+  }
   if (query.get('do') === 'picture') {
     // Drawn once here, so that an error appears as text.
-    await textOf(visit, ports, { kind: 'chart', what: { sql } });
-    return pictureTag(link('/sql/picture', { sql }), `The picture of: ${sql.slice(0, 300)}`);
+    await textOf(visit, ports, { kind: 'chart', what: { sql }, now: ports.clock.now() });
+    return html`${pictureTag(link('/sql/picture', { sql }), `The picture of: ${sql.slice(0, 300)}`)} ${save}`;
   }
   const { preview } = await previewOf(visit, ports, { sql });
-  return html`${downloadsTag((format) => link('/sql/download', { sql, format }))} ${previewTag('Result', preview)}`;
+  return html`${downloadsTag((format) => link('/sql/download', { sql, format }))} ${previewTag('Result', preview)}
+  ${save}`;
 }
 
 function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {
@@ -238,7 +355,7 @@ async function previewOf(
 }
 
 async function pictureOf(visit: Visit, ports: ConsolePorts, what: Query): Promise<Reply> {
-  return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what }) };
+  return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, now: ports.clock.now() }) };
 }
 
 function pictureTag(source: string, words: string): Html {

@@ -48,6 +48,8 @@ describe('the guessed chart', () => {
 
 const request = { kind: 'line', x: 'day', y: ['n'], title: 'N' } as const;
 
+const now = Date.parse('2026-03-02T09:00:00Z');
+
 describe('a chart', () => {
   test('has its points in order of time, and a gap for a missing value', () => {
     const rows: Row[] = [
@@ -55,16 +57,32 @@ describe('a chart', () => {
       ['2026-03-01', 1.5],
       ['2026-03-03', null],
     ];
-    expect(chartOf(named('day', 'n'), rows, request)).toEqual({
+    expect(chartOf(named('day', 'n'), rows, request, now)).toEqual({
       kind: 'line',
       title: 'N',
       x: {
         name: 'day',
         kind: 'time',
-        places: ['2026-03-01', '2026-03-02', '2026-03-03'].map((label) => ({ label, at: Date.parse(label) })),
+        places: ['2026-03-01', '2026-03-02', '2026-03-03'].map((label) => ({
+          label,
+          at: Date.parse(label),
+          isOpen: label === '2026-03-02',
+        })),
       },
       series: [{ name: 'n', values: [1.5, 2, null] }],
     });
+  });
+
+  test.each([
+    ['2026-03-02', true],
+    ['2026-03', true],
+    ['2026', true],
+    ['2026-03-01', false],
+    ['2026-02', false],
+    ['2026-03-02T09:00:00.000000Z', false],
+  ])('knows whether the day, month or year %s is over', (label, isOpen) => {
+    const { x } = chartOf(named('day', 'n'), [[label, 1n]], request, now);
+    expect(x.places).toMatchObject([{ label, isOpen }]);
   });
 
   test('has its bars in the order of rows', () => {
@@ -72,7 +90,7 @@ describe('a chart', () => {
       ['b', 2n],
       [null, 1n],
     ];
-    const { x } = chartOf(named('day', 'n'), rows, { ...request, kind: 'bar' });
+    const { x } = chartOf(named('day', 'n'), rows, { ...request, kind: 'bar' }, now);
     expect(x).toMatchObject({ kind: 'label', places: [{ label: 'b' }, { label: '(none)' }] });
   });
 
@@ -83,6 +101,6 @@ describe('a chart', () => {
     ['of too many bars', Array.from({ length: 201 }, () => ['a', 1n]), { kind: 'bar' }, 'at most 200 bars'],
     ['of too many series', [['2026-01', 1n]], { y: Array.from({ length: 8 }, () => 'n') }, '7 columns of numbers'],
   ])('%s is refused', (_, rows, change, message) => {
-    expect(() => chartOf(named('day', 'n'), rows, { ...request, ...change })).toThrow(message);
+    expect(() => chartOf(named('day', 'n'), rows, { ...request, ...change }, now)).toThrow(message);
   });
 });

@@ -34,9 +34,13 @@ function draw(kind: ChartKind, names: readonly string[], rows: readonly Row[], t
       names.map((name) => ({ name })),
       rows,
       { kind, x, y, title },
+      now,
     ),
   );
 }
+
+/** Within no month or day that the tests draw, except for one. */
+const now = Date.parse('2027-05-11T09:00:00Z');
 
 function textsOf(svg: string): string[] {
   return elementsOf(svg)
@@ -163,4 +167,30 @@ test('text from the data is escaped', () => {
   const svg = draw('bar', [`<b>${evil}`, 'n"'], [[evil, 1n]], evil);
   expect(elementsOf(svg).map(({ name }) => name)).not.toContain('script');
   expect(textsOf(svg)[0]).toBe(`<script>alert("1")</script> & 'so' \uFFFD\uFFFD`);
+});
+
+describe('what is not over', () => {
+  const rows: Row[] = [
+    ['2027-05-10', 7n],
+    ['2027-05-11', 2n],
+  ];
+
+  test('is a hollow point of a line, and the words below say so', () => {
+    const svg = draw('line', ['day', 'users'], rows);
+    const circles = elementsOf(svg).filter(({ name }) => name === 'circle');
+    expect(circles.map(({ attributes }) => attributes['fill'])).toEqual(['#0072b2', '#ffffff']);
+    expect(textsOf(svg).at(-1)?.trim()).toBe('day (hollow: 2027-05-11 is not over)');
+  });
+
+  test('is said beside a bar', () => {
+    expect(textsOf(draw('bar', ['day', 'users'], rows))).toContain('2027-05-11 (not over)');
+  });
+});
+
+test('a picture has other colours in dark mode, each of them for one of the light ones', () => {
+  const svg = draw('line', ['month', 'users', 'verified'], months);
+  const [style = ''] = /<style>.*<\/style>/.exec(svg) ?? [];
+  expect(style).toMatch(/^<style>@media \(prefers-color-scheme:dark\)/);
+  for (const [, light = ''] of style.matchAll(/\[fill="(#\w+)"\]/g)) expect(light).toMatch(/^#[0-9a-f]{6}$/);
+  expect(style).toContain('[fill="#ffffff"]{fill:#14181d}');
 });

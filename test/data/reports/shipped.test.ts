@@ -86,6 +86,8 @@ function isOf(type: ColumnType, cell: Cell): boolean {
       return /^-?\d+(?:\.\d{1,4})?$/.test(String(cell));
     case 'json':
       return Array.isArray(JSON.parse(String(cell)));
+    case 'any':
+      return true;
     case 'text':
       return typeof cell === 'string';
     case 'date':

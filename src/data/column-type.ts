@@ -18,7 +18,7 @@ const typeOfReportColumn: Readonly<Record<ReportType, ColumnType | undefined>> =
   flag: 'integer',
   json: 'text',
   // As in a statement: what the column is made of says it.
-  any: undefined,
+  mixed: undefined,
 };
 
 /** Names of columns in which this program writes times of its own. */

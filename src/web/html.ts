@@ -352,12 +352,12 @@ function navTag([path, name]: (typeof menu)[number], { path: here, link }: Visit
 function findTag({ link, query, path }: Visit): Html {
   return html`<form class="find" role="search" method="get" action="${link('/find')}">
     <label
-      ><span class="unseen">Find a person by email, name or id</span>
+      ><span class="unseen">Find a person</span>
       <input
         type="search"
         name="q"
         value="${path === '/find' ? query.get('q') : null}"
-        placeholder="Find a person"
+        placeholder="Email, name or id of a person"
         autocomplete="off"
     /></label>
   </form>`;

@@ -61,7 +61,7 @@ describe('the console in a browser', () => {
     await page.getByLabel('Password').fill(password);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.waitForURL('**/audit');
-    await page.getByLabel('Person').fill('anna');
+    await page.getByLabel('Person', { exact: true }).fill('anna');
     await page.getByRole('button', { name: 'Show' }).click();
     expect(new URL(page.url()).searchParams.get('person')).toBe('anna');
     await page.getByRole('link', { name: 'Runs' }).click();

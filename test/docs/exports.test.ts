@@ -15,7 +15,7 @@ const forTests = [
   'src/bulk/send-row.ts decideSending',
   'src/cli/files.ts datedName keepNewest',
   'src/cli/progress.ts progressLine',
-  'src/data/reports/reports.ts readHeader',
+  'src/data/reports/run.ts boundValues',
   'src/journal/chain.ts stepRow',
   'src/mirror/read.ts readBack readEnd',
   'src/mirror/server-check.ts probesOf',
@@ -34,7 +34,7 @@ const forTests = [
   'src/worker/run-job.ts startChild',
   // What tests are built on, and what generated files and documents follow.
   'src/bulk/sheet/xlsx/archive.ts XmlScanner',
-  'src/data/reports/reports.ts columnTypes parameterTypes',
+  'src/data/reports/reports.ts columnTypes',
   'src/sandbox/behaviour.ts defaultBehaviour switches',
   'src/sandbox/faults.ts htmlPage reset',
   'src/sandbox/sandbox.ts keyOf',

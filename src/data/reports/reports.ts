@@ -18,7 +18,7 @@ export interface ReportParameter {
   readonly meaning: string;
 }
 
-export const columnTypes = ['text', 'integer', 'number', 'money', 'date', 'time', 'flag', 'json', 'any'] as const;
+export const columnTypes = ['text', 'integer', 'number', 'money', 'date', 'time', 'flag', 'json', 'mixed'] as const;
 export type ColumnType = (typeof columnTypes)[number];
 
 interface ReportColumn {

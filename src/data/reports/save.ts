@@ -8,7 +8,7 @@ import { ownerAlone } from '../../store/files/durable-file.ts';
 import type { Snapshot } from '../reading.ts';
 import { type ParameterType, readHeader, type Report } from './reports.ts';
 
-export interface SavedQuery {
+interface SavedQuery {
   readonly title: string;
   readonly subject: string;
   readonly description: string;
@@ -61,7 +61,7 @@ function cell(text: string): string {
 
 function reportText(snapshot: Snapshot, { title, subject, description, sql, parameters }: SavedQuery): string {
   const facts = snapshot.describe(sql);
-  const columns = facts.columns.map((name) => `-- column: ${cell(name)} | any | ${cell(name)}`);
+  const columns = facts.columns.map((name) => `-- column: ${cell(name)} | mixed | ${cell(name)}`);
   const asked = facts.parameters.map((name) => {
     const { type = 'text', default: standing = '' } = parameters.get(name) ?? {};
     return `-- parameter: ${name} | ${type} | ${cell(standing) === '' ? 'required' : cell(standing)} | ${name}`;

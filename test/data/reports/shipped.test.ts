@@ -86,7 +86,7 @@ function isOf(type: ColumnType, cell: Cell): boolean {
       return /^-?\d+(?:\.\d{1,4})?$/.test(String(cell));
     case 'json':
       return Array.isArray(JSON.parse(String(cell)));
-    case 'any':
+    case 'mixed':
       return true;
     case 'text':
       return typeof cell === 'string';

@@ -9,7 +9,7 @@ import type { CommandCall } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { type JobEnd, jobRunner, outcomeOf } from '../worker/run-job.ts';
 import { type CliContext, interruptionOf } from './context.ts';
-import { openLog } from './logger.ts';
+import { logOfChildren, openLog } from './logger.ts';
 import { paint, printJson, printLine, serverLabel } from './output.ts';
 
 export interface AllFlags {
@@ -93,11 +93,8 @@ export function callOf(command: Command): CommandCall {
 
 /** Opens the log of this process, to which the processes of the servers write. */
 function logOfAll(context: CliContext): Log {
-  const { rest } = context.reading();
-  // On a terminal, the line of each server says enough.
-  const level = context.stderr.isTTY && !context.verbose() ? 'warn' : rest.log.level;
-  const settings = { ...rest, profile: undefined, log: { level } };
-  return openLog({ ...context, settings: () => settings });
+  const settings = { ...context.reading().rest, profile: undefined };
+  return logOfChildren(context, openLog({ ...context, settings: () => settings }));
 }
 
 function documentOf({ profile, exitCode, problem, report }: ServerEnd) {

@@ -2,7 +2,7 @@
 import { pino } from 'pino';
 import type { CliContext } from './context.ts';
 import { paint } from './output.ts';
-import { type Log, logWith } from '../model/log.ts';
+import { type Log, logWith, silentLog } from '../model/log.ts';
 import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
@@ -44,16 +44,27 @@ export function openSurroundings(context: CliContext, fields?: () => Fields): Su
 
 const styles = { debug: 'dim', info: 'green', warn: 'yellow', error: 'red' } as const;
 
-/** `10:20:30 warn  slow  page=3`. */
+/** `10:20:30 warn  slow  page=3`. What is only worth knowing has neither level nor fields, unless --verbose is given. */
 function readable(context: CliContext): Write {
   return (line) => {
     const { level, time, msg, ...fields } = JSON.parse(line) as Fields;
     const name = levelOf(level);
-    const values = Object.entries(fields).map(([name, value]) => `  ${name}=${JSON.stringify(value)}`);
     const clock = new Date(String(time)).toTimeString().slice(0, 8);
+    if (name === 'info' && !context.verbose()) {
+      const { profile } = fields;
+      context.stderr.write(`${clock} ${profile === undefined ? '' : `${String(profile)}: `}${String(msg)}\n`);
+      return;
+    }
+    const values = Object.entries(fields).map(([name, value]) => `  ${name}=${JSON.stringify(value)}`);
     const label = paint(context, styles[name], name.padEnd(5), context.stderr);
     context.stderr.write(`${clock} ${label} ${String(msg)}${values.join('')}\n`);
   };
+}
+
+/** The log for what child processes say: on a terminal only warnings and errors, since a line of ours says how each one ended. */
+export function logOfChildren(context: CliContext, log: Log): Log {
+  if (!context.stderr.isTTY || context.verbose()) return log;
+  return { ...silentLog, warn: log.warn, error: log.error };
 }
 
 /** For a log that the parent writes: pino makes the lines, and has removed secrets from them. */

@@ -14,7 +14,7 @@ import type { InTurn, RunCommand, WorkerEvent, WorkerPorts } from '../worker/wor
 import { jobRunner } from '../worker/run-job.ts';
 import { atOnce } from './all.ts';
 import { type CliContext, waitForStop } from './context.ts';
-import { openLog } from './logger.ts';
+import { logOfChildren, openLog } from './logger.ts';
 import { bugText, pasteable, serverLabel } from './output.ts';
 
 function logEvent(log: Log, event: WorkerEvent): void {
@@ -54,7 +54,7 @@ function timeOf(occurrence: number | null): string | null {
 function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, finishedAt }: JobRun): void {
   const seconds = ((parseInstant(finishedAt) ?? 0) - (parseInstant(startedAt) ?? 0)) / secondMs;
   const fields = { job, job_run: run, outcome, exit_code: exitCode, seconds };
-  if (outcome === 'complete') log.info(fields, `${job} is complete`);
+  if (outcome === 'complete') log.info(fields, `${job} is complete, after ${seconds.toFixed(1)} s`);
   else if (outcome === 'stopped') log.warn(fields, `${job} was stopped with the worker`);
   else if (outcome === 'locked') log.warn(fields, `${job} found the lock held: ${problem ?? 'another run has it'}`);
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
@@ -109,7 +109,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
   const settings = settingsFrom(reading);
   // Jobs work with these, whatever happens to the config file.
   const given = passedToChild({ reading, servers });
-  const run = jobRunner({ folder, environment, log });
+  const run = jobRunner({ folder, environment, log: logOfChildren(context, log) });
   const runCommand: RunCommand = (call, { job, run: jobRun }, signal) => {
     const actor = { ...context.actor(), job };
     return run(call, { given, actor, fields: { job, job_run: jobRun } }, signal);

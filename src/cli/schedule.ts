@@ -5,6 +5,7 @@ import { commandText, type Job, timesAfter, wallText } from '../model/job.ts';
 import { runId, version } from '../model/program.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import { networkOf } from '../settings/server.ts';
+import { settingsFrom } from '../settings/settings.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
@@ -12,7 +13,7 @@ import type { Channel } from '../worker/store/port.ts';
 import { addAllFlags, type AllFlags } from './all.ts';
 import { type CliContext, terminalOutput } from './context.ts';
 import { openLog } from './logger.ts';
-import { paint, pasteable, printNote, printResult } from './output.ts';
+import { paint, pasteable, printNote, printResult, serverLabel } from './output.ts';
 import { withoutSecrets } from '../settings/passed.ts';
 import { outcomeOf } from '../worker/run-job.ts';
 import { run as runCommand } from './program.ts';
@@ -32,7 +33,7 @@ export function define(program: Command, context: CliContext): void {
         'copies. SIGTERM and SIGINT let running jobs stop in an orderly way.',
     )
     .addOption(new Option('--once <job>', 'run this job now, and exit with its exit code').conflicts(['list', 'all']))
-    .addOption(new Option('--list', 'print each job with the next five times at which it will run').conflicts('all'))
+    .option('--list', 'print each job with the next five times at which it will run')
     .addOption(
       new Option('--test-alert', 'send a test alert to the webhook and the command of the settings').conflicts([
         'once',
@@ -41,7 +42,7 @@ export function define(program: Command, context: CliContext): void {
       ]),
     );
   addAllFlags(command).action(async (flags: Flags) => {
-    if (flags.all) return workForAll(context);
+    if (flags.all) return flags.list ? printJobsOfAll(context) : workForAll(context);
     if (flags.testAlert) return sendTestAlert(context);
     const { jobs } = context.settings();
     if (jobs.length === 0) throw noJobs();
@@ -54,14 +55,35 @@ const shownTimes = 5;
 
 function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const now = systemClock.now();
-  const listed = jobs.map((job) => ({ job, times: [...timesAfter(job, now).take(shownTimes)] }));
-  const lines = listed.flatMap(({ job, times }, index) => [
-    ...(index > 0 ? [''] : []),
+  const lines = jobs.flatMap((job, index) => [...(index > 0 ? [''] : []), ...jobLines(context, job, now)]);
+  printResult(context, { jobs: jobs.map((job) => documentOf(job, now)) }, lines);
+}
+
+/** Prints the jobs of every server of the config file. Throws a UsageError if a setting of one of them is wrong. */
+function printJobsOfAll(context: CliContext): void {
+  const now = systemClock.now();
+  const servers = context.allSettings().map(({ profile, reading }) => ({ profile, jobs: settingsFrom(reading).jobs }));
+  const lines = servers.flatMap(({ profile, jobs }) => [
+    paint(context, 'bold', serverLabel(profile)),
+    ...(jobs.length === 0 ? ['no jobs'] : jobs.flatMap((job) => jobLines(context, job, now))).map(
+      (line) => `  ${line}`,
+    ),
+  ]);
+  const profiles = servers.map(({ profile, jobs }) => ({ profile, jobs: jobs.map((job) => documentOf(job, now)) }));
+  printResult(context, { profiles }, lines);
+}
+
+function jobLines(context: CliContext, job: Job, now: number): string[] {
+  const times = nextTimes(job, now);
+  return [
     `${paint(context, 'bold', job.name)}  ${pasteable(context, commandText(job.call))}`,
     `  ${ruleWords(job)}`,
     ...(times.length === 0 ? ['  never'] : times.map((time) => `  ${wallText(time, job.timezone)}  ${utc(time)}`)),
-  ]);
-  printResult(context, { jobs: listed.map(({ job, times }) => documentOf(job, times)) }, lines);
+  ];
+}
+
+function nextTimes(job: Job, now: number): number[] {
+  return [...timesAfter(job, now).take(shownTimes)];
 }
 
 function ruleWords({ cron, timezone, after, requireComplete }: Job): string {
@@ -75,7 +97,7 @@ function utc(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19)}Z`;
 }
 
-function documentOf(job: Job, times: readonly number[]): unknown {
+function documentOf(job: Job, now: number): unknown {
   return {
     name: job.name,
     run: job.run,
@@ -84,7 +106,7 @@ function documentOf(job: Job, times: readonly number[]): unknown {
     timezone: job.timezone,
     after: job.after,
     require: job.requireComplete ? 'complete' : null,
-    next: times.map((time) => ({ local: wallText(time, job.timezone), utc: utc(time) })),
+    next: nextTimes(job, now).map((time) => ({ local: wallText(time, job.timezone), utc: utc(time) })),
   };
 }
 

@@ -142,7 +142,10 @@ export class Sendings {
         const found = await batchOf(journal, batch);
         const sending = { ...ports, sleep: this.#sleep, progress };
         const { stop, report, error } = await sendBatch(sending, found, action, options, { ...rules, ...consent });
-        log.info({ batch, state: report.state, ...report.counts }, 'the sending has ended');
+        log.info(
+          { batch, state: report.state, ...report.counts },
+          `the sending of batch ${batch} has ended: ${report.state}`,
+        );
         return signal.aborted && stop === null ? null : error;
       });
       if (problem !== null) this.#problems.set(batch, problem);

@@ -56,6 +56,22 @@ describe('schedule --list', () => {
       for (const { local, utc } of next) expect(Date.parse(local)).toBe(Date.parse(utc));
     }
   });
+
+  test('with --all prints the jobs of every server, and names those that have none', async () => {
+    const job = '{name: night, run: sync, cron: "0 3 * * *", timezone: UTC}';
+    const folder = folderWith(`profiles:\n  east:\n    jobs:\n      - ${job}\n  west: {}\n`);
+    const { code, stdout } = await invoke(['schedule', '--list', '--all'], folder);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^east\n {2}night {2}npx admin-mirror.* sync\n(?: {4}.*\n){6}west\n {2}no jobs\n$/);
+    const { profiles } = JSON.parse((await invoke(['schedule', '--list', '--all', '--json'], folder)).stdout) as {
+      profiles: { profile: string; jobs: Listed['jobs'] }[];
+    };
+    const names = profiles.map(({ profile, jobs }) => [profile, jobs.map(({ name }) => name)]);
+    expect(names).toEqual([
+      ['east', ['night']],
+      ['west', []],
+    ]);
+  });
 });
 
 describe('schedule', () => {

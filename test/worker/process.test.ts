@@ -75,7 +75,7 @@ async function caughtIn({ saying }: ReturnType<typeof startWorker>, sandbox: San
 }
 
 /** Matches the log line that says that a sync of the profile is complete. */
-const ended = (profile: string) => new RegExp(`"profile":"${profile}".*"msg":"sync is complete"`);
+const ended = (profile: string) => new RegExp(`"profile":"${profile}".*"msg":"sync is complete, after [\\d.]+ s"`);
 
 /** When the syncs of a mirror began and ended. */
 function syncsIn(mirror: string): { readonly from: string; readonly to: string }[] {

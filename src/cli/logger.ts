@@ -52,7 +52,7 @@ function readable(context: CliContext): Write {
     const clock = new Date(String(time)).toTimeString().slice(0, 8);
     if (name === 'info' && !context.verbose()) {
       const { profile } = fields;
-      context.stderr.write(`${clock} ${profile === undefined ? '' : `${String(profile)}: `}${String(msg)}\n`);
+      context.stderr.write(`${clock} ${typeof profile === 'string' ? `${profile}: ` : ''}${String(msg)}\n`);
       return;
     }
     const values = Object.entries(fields).map(([name, value]) => `  ${name}=${JSON.stringify(value)}`);

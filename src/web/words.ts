@@ -40,7 +40,7 @@ const whole: Readonly<Record<string, Words>> = {
   'bulk reconcile --adopt': () => '“Compare and adopt” (behind “Compare with the server”)',
   restore: () => 'putting a backup back, which an operator does',
   schema: () => 'the page SQL',
-  doctor: () => 'the check of the set-up, which an operator runs',
+  doctor: () => 'the check of the set-up (“doctor”, which an operator runs)',
   'store copy': () => 'the move of the journal, which an operator ends',
   sync: startSync,
   'sync --full': startSync,

@@ -87,22 +87,6 @@ async function lineTo(address: string) {
 }
 
 describe('with store.shared', () => {
-  test('one machine sends nothing if another one has used up api.requests_per_second', async () => {
-    const { machine, here, sandbox, environment } = await sharedWorld(config);
-    // The first process that writes creates the shared tables.
-    expect((await here(['schedule', '--once', 'sync'])).code).toBe(0);
-    const slow = { environment: { ...environment, ADMIN_MIRROR_API_REQUESTS_PER_SECOND: '0.001' } };
-    const there = machine();
-    expect((await here(['users', 'auth'], slow)).code).toBe(0);
-    const sent = sandbox.control.requests().total;
-    const refused = await there(['users', 'auth'], slow);
-    expect([refused.code, refused.stderr]).toEqual([
-      4,
-      expect.stringMatching(/limit of requests is used up for \d+ s/),
-    ]);
-    expect(sandbox.control.requests().total).toBe(sent);
-  });
-
   test('people, batches, approvals and jobs are recorded in the database for every machine', async () => {
     const world = await sharedWorld();
     const { here, machine, sandbox, folder, database } = world;

@@ -133,7 +133,7 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /** How an operator may write a point in time, in the words of errors and help. */
-export const momentForms = 'a time such as 2026-03-11T10:00:00Z, a day such as 2026-03-11, or how long ago, as in 7d';
+export const momentForms = 'a time such as 2026-03-11T10:00:00Z or 2026-03-11 10:00, a day such as 2026-03-11, or how long ago, as in 7d';
 
 /**
  * Returns ms since 1970. Without an offset it is UTC.
@@ -144,7 +144,9 @@ export function parseMoment(text: string, now: number, dayEnd = false): number |
   const day = parseDay(trimmed);
   if (day !== undefined) return startOfDay(day) + (dayEnd ? dayMs - 1 : 0);
   const ago = parseDuration(trimmed);
-  return ago === undefined ? parseInstant(trimmed) : Math.max(0, now - ago);
+  // A minute is its first second.
+  const instant = trimmed.replace(/^(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2})(?=$|Z|[+-])/, '$1:00');
+  return ago === undefined ? parseInstant(instant) : Math.max(0, now - ago);
 }
 
 /** Returns the duration in the largest unit that it is a whole number of: `90s`, `2m`. */

@@ -133,7 +133,8 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /** How an operator may write a point in time, in the words of errors and help. */
-export const momentForms = 'a time such as 2026-03-11T10:00:00Z or 2026-03-11 10:00, a day such as 2026-03-11, or how long ago, as in 7d';
+export const momentForms =
+  'a time such as 2026-03-11T10:00:00Z or 2026-03-11 10:00, a day such as 2026-03-11, or how long ago, as in 7d';
 
 /**
  * Returns ms since 1970. Without an offset it is UTC.

@@ -1,8 +1,7 @@
 /** How the columns of a layout were read the last time: a file beside the journal, by action and names of the columns. */
-import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import type { ColumnsQuestion } from '../bulk/sheet/columns.ts';
-import { explainFileError } from '../model/files.ts';
+import { explainFileError, readRegularFile } from '../model/files.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 
 /** The newest are kept. */
@@ -17,21 +16,21 @@ export class Layouts {
     this.#file = file;
   }
 
-  async find(action: string, question: ColumnsQuestion): Promise<readonly string[] | undefined> {
-    return (await this.#read())[keyOf(action, question)];
+  find(action: string, question: ColumnsQuestion): readonly string[] | undefined {
+    return this.#read()[keyOf(action, question)];
   }
 
   async keep(action: string, question: ColumnsQuestion, columns: readonly string[]): Promise<void> {
-    const { [keyOf(action, question)]: _, ...others } = await this.#read();
+    const { [keyOf(action, question)]: _, ...others } = this.#read();
     const all = [...Object.entries(others), [keyOf(action, question), columns]].slice(-mostLayouts);
     const text = JSON.stringify(Object.fromEntries(all), undefined, 2);
     await writeDurableFile(this.#file, Readable.from([Buffer.from(`${text}\n`)]), AbortSignal.timeout(10_000));
   }
 
   /** A file that cannot be read is as none: the person is asked again. */
-  async #read(): Promise<Known> {
+  #read(): Known {
     try {
-      return JSON.parse(await readFile(this.#file, 'utf8')) as Known;
+      return JSON.parse(readRegularFile(this.#file).bytes.toString('utf8')) as Known;
     } catch (error) {
       if (error instanceof SyntaxError || explainFileError(error, 'read', this.#file) !== undefined) return {};
       throw error;

@@ -178,7 +178,7 @@ export class Uploads {
       throw new UsageError(error.message.replaceAll(path, name), { advice: error.advice, cause: error });
     });
     if ('batch' in planned) return planned.batch;
-    const known = 'columns' in planned ? await this.#layouts.find(action, planned.columns) : undefined;
+    const known = 'columns' in planned ? this.#layouts.find(action, planned.columns) : undefined;
     if (known !== undefined && columns.length === 0) {
       return this.#plan(sheet, { ...answers, columns: known }, actor, signal);
     }

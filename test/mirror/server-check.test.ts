@@ -57,7 +57,7 @@ function contents(file: string): unknown {
   try {
     const tables = database
       .prepare<[], string>(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('mirror_locks', 'mirror_epochs')",
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('mirror_locks', 'mirror_epochs', 'users_search')",
       )
       .pluck()
       .all();

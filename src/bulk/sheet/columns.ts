@@ -29,7 +29,7 @@ const hints: Readonly<Record<string, RegExp>> = {
 
 const looks: Readonly<Record<string, RegExp>> = {
   user_id: /^[1-9]\d{0,14}$/,
-  email: /^\S+@\S+$/,
+  email: /^[^\s@]+@[^\s@]+$/,
   type: /^(?:add|remove|set)$/i,
   amount: /^[-+]?\d[\d.,' ]*$/,
 };

@@ -9,7 +9,7 @@ import { writeResults } from '../../bulk/results.ts';
 import { discardBatch, resolveRow } from '../../bulk/resolve.ts';
 import { tableWriter } from '../../data/export.ts';
 import type { Journal } from '../../journal/port.ts';
-import { counted, grouped } from '../../model/text.ts';
+import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import { systemClock } from '../../model/time.ts';
@@ -151,7 +151,7 @@ async function openLines(journal: Journal, { batch, discrepancies, holding }: Ba
     if (open.length === maxRows) break;
   }
   const held = holding.slice(0, maxRows).map(({ row, user, later, problem }) => {
-    const waits = later === 1 ? '1 later row waits' : `${grouped(later)} later rows wait`;
+    const waits = counted(later, 'later row waits', 'later rows wait');
     return `not made   row ${row}, user ${user}: ${problem}; ${waits} for it`;
   });
   if (holding[0] !== undefined) held.push(holdingAdvice(batch, holding[0]));

@@ -1,10 +1,11 @@
 /** Saves a statement as a report of the operator's own, and removes one: each is a file, as if it had been written by hand. */
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { FileError, UsageError } from '../../model/errors.ts';
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/files.ts';
 import { relationTables } from '../../model/resources.ts';
-import { ownerAlone } from '../../store/files/durable-file.ts';
+import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Snapshot } from '../reading.ts';
 import { type ParameterType, readHeader, type Report } from './reports.ts';
 
@@ -17,8 +18,8 @@ interface SavedQuery {
   readonly parameters: ReadonlyMap<string, { readonly type: ParameterType; readonly default: string }>;
 }
 
-/** Writes the report into the folder; returns its name. Throws a UsageError for a wrong statement and for a name that is taken. */
-export function saveReport(snapshot: Snapshot, folder: string, query: SavedQuery, taken: readonly string[]): string {
+/** The name and the text of the file. Throws a UsageError for a wrong statement and for a name that is taken. */
+export function newReport(snapshot: Snapshot, folder: string, query: SavedQuery, taken: readonly string[]) {
   const name = query.title
     .normalize('NFKD')
     .toLowerCase()
@@ -33,24 +34,20 @@ export function saveReport(snapshot: Snapshot, folder: string, query: SavedQuery
   const text = reportText(snapshot, query);
   const [problem] = readHeader(text).problems;
   if (problem !== undefined) throw new UsageError(`this cannot be saved as a report: ${problem}`);
-  explained('write', file, () => {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    writeFileSync(file, text, { flag: 'wx', mode: ownerAlone, flush: true });
-  });
-  return name;
+  return { name, file, text };
+}
+
+export async function writeReport({ file, text }: ReturnType<typeof newReport>, signal: AbortSignal): Promise<void> {
+  await writeDurableFile(file, Readable.from([Buffer.from(text)]), signal);
 }
 
 /** Removes a report of the operator's own. Throws a UsageError for one that comes with the program. */
 export function removeReport({ origin, file, name }: Pick<Report, 'origin' | 'file' | 'name'>): void {
   if (origin !== 'own') throw new UsageError(`the report ${name} comes with admin-mirror and stays`);
-  explained('remove', file, () => rmSync(file));
-}
-
-function explained(doing: string, file: string, work: () => void): void {
   try {
-    work();
+    rmSync(file);
   } catch (error) {
-    throw explainFileError(error, doing, file) ?? new FileError(`cannot ${doing} ${file}`, { cause: error });
+    throw explainFileError(error, 'remove', file) ?? error;
   }
 }
 

@@ -7,7 +7,7 @@ import type { Preview } from '../../data/query.ts';
 import type { ReadingJob } from '../../data/reading-child.ts';
 import { parameterTypes, type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, hasHistory, type ReportRequest, requestFor, valueOf } from '../../data/reports/run.ts';
-import { removeReport, saveReport } from '../../data/reports/save.ts';
+import { newReport, removeReport, writeReport } from '../../data/reports/save.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { dayOf, minuteMs, startOfDay, timestampOf } from '../../model/time.ts';
@@ -201,7 +201,7 @@ export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise
 }
 
 /** Saves the statement as a report, and opens that. */
-export async function saveQuery(visit: Visit, { settings, readers, clock }: ConsolePorts): Promise<Reply> {
+export async function saveQuery(visit: Visit, { settings, readers, clock, signal }: ConsolePorts): Promise<Reply> {
   const { form, link } = visit;
   const field = (name: string): string => form.get(name)?.trim() ?? '';
   const parameters = new Map(
@@ -215,8 +215,9 @@ export async function saveQuery(visit: Visit, { settings, readers, clock }: Cons
   const saved = `Saved by ${callerOf(visit).account.name} on ${dayOf(clock.now())}.`;
   const description = `${field('description')} ${saved}`;
   const query = { title: field('title'), subject: field('subject'), description, sql: field('sql'), parameters };
-  const name = readers.read((snapshot) => saveReport(snapshot, settings.export.reports, query, taken));
-  return redirect(link(`/reports/${name}`));
+  const report = readers.read((snapshot) => newReport(snapshot, settings.export.reports, query, taken));
+  await writeReport(report, signal);
+  return redirect(link(`/reports/${report.name}`));
 }
 
 /** @param parameters those of the statement */

@@ -28,8 +28,8 @@ export function define(program: Command, context: CliContext): void {
     .addHelpText(
       'after',
       `
-In a terminal, long text is cut so that a table fits; it is whole in a file and in a pipe, such as to less -S. Ctrl+C
-stops a statement.
+In a terminal, long text is cut so that a table fits, and rows of too many columns have a line for each value; all is
+whole in a file and in a pipe, such as to less -S. Ctrl+C stops a statement.
 
 Examples:
   admin-mirror query "SELECT status, count(*) AS users FROM users GROUP BY status"

@@ -66,7 +66,7 @@ const gap = '  ';
 const measuredRows = 200;
 
 /**
- * Yields the lines of the table, heading first, without line breaks.
+ * Yields the lines of the table, heading first. Where even narrow columns have no room, each row has a line for each of its values.
  * @param room the width of the terminal: the widest columns of text shrink first. Without it nothing is cut, and a wider value that
  * comes late sticks out
  */
@@ -92,7 +92,8 @@ function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
   const first: Row[] = [];
   let layout: TableLayout | undefined;
   const begin = (): string[] => {
-    layout = tableLayout(columns, first, room);
+    const table = tableLayout(columns, first, room);
+    layout = table.width > (room ?? Infinity) ? rowLayout(columns, room ?? Infinity) : table;
     return [...layout.heading, ...first.map(layout.line)];
   };
   return {
@@ -107,7 +108,24 @@ function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
 export interface TableLayout {
   /** The names and the rule below them. */
   readonly heading: readonly string[];
+  /** The text of the row: one line, or a line for each of its values. */
   readonly line: (row: Row) => string;
+}
+
+/** For rows that no table of this width can show: each row below the one before it, with a line for each value that it has. */
+function rowLayout(columns: readonly ResultColumn[], room: number): TableLayout {
+  const names = columns.map(({ name }) => visible(name));
+  const wide = Math.max(...names.map(width));
+  let number = 0;
+  const line = (row: Row): string => {
+    number += 1;
+    const values = names.flatMap((name, index) => {
+      const text = shown(row[index] ?? null, 4 * room);
+      return text === '' ? [] : [cut(`${padEnd(name, wide)}${gap}${text}`, room)];
+    });
+    return [`--- row ${number} ---`, ...values].join('\n');
+  };
+  return { heading: [], line };
 }
 
 /** Lays the table out by its first rows. @param room the width of the terminal; `Infinity`: later cells are only cut to these widths */
@@ -115,7 +133,7 @@ export function tableLayout(
   columns: readonly ResultColumn[],
   first: readonly Row[],
   room: number | undefined,
-): TableLayout {
+): TableLayout & { readonly width: number } {
   // Text of more than a few lines is cut before it is measured.
   const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
   const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));
@@ -142,7 +160,7 @@ export function tableLayout(
       .trimEnd();
   const names = line(layout.map(({ name }) => visible(name, most)));
   const rule = layout.map((column) => '-'.repeat(column.width)).join(gap);
-  return { heading: [names, rule], line: (row: Row) => line(texts(row)) };
+  return { heading: [names, rule], line: (row: Row) => line(texts(row)), width: rule.length };
 }
 
 /** Shrinks the widest columns of text until the line fits, or none can shrink further. */

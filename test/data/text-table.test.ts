@@ -25,6 +25,17 @@ test('a table aligns numbers to the right and text to the left, and leaves null 
   ).toEqual(['  id  name  balance', '----  ----  -------', '   1  Anna     12.5', '1000', '   2  Bo         -3']);
 });
 
+test('rows that have no room even in narrow columns have a line for each value that is there', () => {
+  const names = Array.from({ length: 12 }, (_, at) => `column_${at}`);
+  const row = names.map((_, at) => (at === 3 ? null : `${at} ${'long text '.repeat(9)}`));
+  const lines = table(names, [row, row], 60).flatMap((text) => text.split('\n'));
+  expect(lines).toHaveLength(2 * 12);
+  expect(lines.filter((line) => line.startsWith('---'))).toEqual(['--- row 1 ---', '--- row 2 ---']);
+  expect(lines[1]).toMatch(/^column_0 {3}0 long text .*…$/);
+  expect(lines.some((line) => line.startsWith('column_3'))).toBe(false);
+  expect(Math.max(...lines.map(width))).toBe(60);
+});
+
 test('a column with text and numbers is text', () => {
   expect(table(['x'], [[1n], ['12,50']])).toEqual(['x', '-----', '1', '12,50']);
 });

@@ -60,6 +60,9 @@ const narrowest = 10;
 /** Values that would say nothing, or something else, without their end: a time, a number, the name of a run or a batch. */
 const uncuttable = /^(?:\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?: UTC|Z|[+-]\d\d:\d\d)?)?|-?[\d.,]{1,40}|\d{8}T?-?\d{6}-\w+)$/;
 
+/** A table of more is easier to read by row, if it exceeds the terminal. */
+const mostColumns = 10;
+
 const gap = '  ';
 
 /** The widths come from the first rows; in a terminal, later cells are cut to them. */
@@ -93,7 +96,8 @@ function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
   let layout: TableLayout | undefined;
   const begin = (): string[] => {
     const table = tableLayout(columns, first, room);
-    layout = table.width > (room ?? Infinity) ? rowLayout(columns, room ?? Infinity) : table;
+    const isTooWide = columns.length > mostColumns && room !== undefined && table.width > room;
+    layout = isTooWide ? rowLayout(columns, room) : table;
     return [...layout.heading, ...first.map(layout.line)];
   };
   return {

@@ -69,19 +69,64 @@ function makeTables(kind: FileKind, database: Database, file: string): void {
   if (versionOf(kind, database, file) === 0) make.immediate();
 }
 
-/** Throws a FileError if something that this program relies on was removed or altered. Columns, tables and views may be added. */
+/**
+ * Throws a FileError if another program has removed or altered what this one relies on, or has made on its tables what decides over
+ * its rows. Columns, indices, tables and views may be added.
+ */
 function refuseAltered(kind: FileKind, database: Database, file: string): void {
-  const found = database.prepare<[], string>('SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL').pluck().all();
-  // SQLite adds a column before the last parenthesis.
-  const isThere = (sql: string) =>
-    found.includes(sql) || found.some((each) => each.startsWith(sql.replace(/\)[^)]*$/, ',')));
-  const isOwn = (sql: string) => /^CREATE (?:TABLE|TRIGGER|VIEW mirror_)/.test(sql);
-  const isAltered = (sql: string) => isOwn(sql) && !isThere(sql);
-  const altered = kind.tables.find(isAltered) ?? kind.later?.(database).find(isAltered);
-  if (altered === undefined) return;
-  const [, what = '', name = ''] = /^CREATE (\w+) (\S+)/.exec(altered) ?? [];
-  const problem = `another program has removed or altered the ${what.toLowerCase()} ${name}`;
-  throw new FileError(`the ${kind.name} ${file} is damaged: ${problem}`, { advice: kind.damaged });
+  const refuse = (done: string, advice: string): never => {
+    throw new FileError(`the ${kind.name} ${file} is damaged: another program has ${done}`, { advice });
+  };
+  const found = database
+    .prepare<[], Made>('SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL')
+    .all();
+  const texts = new Set(found.map(({ sql }) => sql));
+  const checkOwn = (statements: readonly string[]): void => {
+    const isGone = (own: string) => needed.test(own) && !texts.has(own) && !found.some(({ sql }) => isGrown(sql, own));
+    const [, what = '', name = ''] = statements.find(isGone)?.match(needed) ?? [];
+    if (what !== '') refuse(`removed or altered the ${what.toLowerCase()} ${name}`, kind.damaged);
+  };
+  checkOwn(kind.tables);
+  const later = kind.later?.(database) ?? [];
+  checkOwn(later);
+  const own = [...kind.tables, ...later];
+  // SQLite keeps the case in which a statement names a table.
+  const tables = new Set(own.map((sql) => /^CREATE TABLE "?(\w+)/.exec(sql)?.[1]));
+  const isOwn = (table: string): boolean => tables.has(table.toLowerCase());
+  const references = database.prepare<[string], string>('SELECT "table" FROM pragma_foreign_key_list(?)').pluck();
+  for (const { type, name, tbl_name: table, sql } of found) {
+    if (isOwn(table) && (type === 'trigger' || sql.startsWith('CREATE UNIQUE')) && !own.includes(sql)) {
+      const drop = `DROP ${type.toUpperCase()} "${name.replaceAll('"', '""')}";`;
+      refuse(`made the ${type} ${name} on the table ${table}`, `Remove it with any SQLite program: ${drop}`);
+    }
+    const parent = type === 'table' && !isOwn(name) ? references.all(name).find(isOwn) : undefined;
+    if (parent !== undefined) {
+      refuse(
+        `made the table ${name}, which refers to rows of the table ${parent}`,
+        'Make it again without REFERENCES.',
+      );
+    }
+  }
+}
+
+interface Made {
+  readonly type: string;
+  readonly name: string;
+  readonly tbl_name: string;
+  readonly sql: string;
+}
+
+/** What this program relies on. */
+const needed = /^CREATE (?:VIRTUAL )?(TABLE|TRIGGER|UNIQUE INDEX|VIEW(?= mirror_)) (\S+)/;
+
+/** Whether the table is as the statement makes it, but for more columns, which SQLite inserts after the last one. */
+function isGrown(sql: string, statement: string): boolean {
+  if (!statement.startsWith('CREATE TABLE') || sql.length <= statement.length) return false;
+  let same = 0;
+  while (sql[same] === statement[same]) same += 1;
+  const more = sql.slice(same, same - statement.length);
+  // What is checked of a row, and what it refers to, could keep a sync from writing it or from removing another.
+  return sql.endsWith(statement.slice(same)) && !/\b(?:CHECK|REFERENCES)\b/i.test(more);
 }
 
 /** If two processes make a file at once, SQLite fails one of them instead of letting it wait. The second try finds WAL already on. */

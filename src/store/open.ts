@@ -4,7 +4,7 @@ import { FileError } from '../model/errors.ts';
 import { type FileKind, openForReading, openForWriting } from './file-kind.ts';
 import { mirrorNumbering, numberInserts } from './cursor.ts';
 import { relationSql, relationsRead } from './relations.ts';
-import { mirrorTables } from './schema.ts';
+import { mirrorTables, userSearch } from './schema.ts';
 
 export const mirrorKind: FileKind = {
   name: 'mirror',
@@ -12,11 +12,18 @@ export const mirrorKind: FileKind = {
   applicationId: 0x61_6d_69_72,
   version: 1,
   tables: [...mirrorTables, ...mirrorNumbering],
-  later: (database) => relationsRead(database).flatMap(relationSql),
+  later: (database) => [...relationsRead(database).flatMap(relationSql), ...searchMade(database)],
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
 };
+
+/** The statements of the search for users, as SQLite keeps them; none before the first complete sync, which makes it. */
+function searchMade(database: Database): readonly string[] {
+  const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name GLOB 'users_search*'").get() !== undefined;
+  if (!isMade) return [];
+  return userSearch().flatMap((sql) => (sql.startsWith('CREATE') ? [sql.replace(' IF NOT EXISTS', '')] : []));
+}
 
 const pragmas = [
   // Under WAL, NORMAL keeps the file consistent through a power loss. The last commits may be gone; the next run then reads those

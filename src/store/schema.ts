@@ -313,7 +313,7 @@ export const mirrorTables: readonly string[] = [
  * The words of each user, for the search of the console: the names, and the email up to its @, as the domains are those of many. One
  * table of words costs a first sync a third of what an index on each column does. What is removed from it leaves no byte behind.
  */
-function userSearch(): string {
+export function userSearch(): readonly string[] {
   const words = (row: string): string =>
     [
       `iif(instr(${row}.email, '@') > 0, substr(${row}.email, 1, instr(${row}.email, '@')), ${row}.email)`,
@@ -324,20 +324,26 @@ function userSearch(): string {
   const remove = `INSERT INTO users_search (users_search, rowid, words) VALUES ('delete', OLD.id, ${words('OLD')});`;
   const add = `INSERT INTO users_search (rowid, words) VALUES (NEW.id, ${words('NEW')});`;
   const trigger = (name: string, when: string, body: string): string =>
-    `CREATE TRIGGER IF NOT EXISTS users_search_${name} AFTER ${when} BEGIN ${body} END;`;
-  return `CREATE VIRTUAL TABLE IF NOT EXISTS users_search USING fts5(words, content = '', detail = none, columnsize = 0);
-INSERT INTO users_search (users_search, rank) VALUES ('secure-delete', 1);
-INSERT INTO users_search (rowid, words)
-  SELECT id, ${words('users')} FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM users_search_idx)) CROSS JOIN users;
-${trigger('inserted', 'INSERT ON users', add)}
-${trigger('updated', `UPDATE ON users WHEN OLD.id <> NEW.id OR ${words('OLD')} <> ${words('NEW')}`, `${remove} ${add}`)}
-${trigger('deleted', 'DELETE ON users', remove)}`;
+    `CREATE TRIGGER IF NOT EXISTS users_search_${name} AFTER ${when} BEGIN ${body} END`;
+  return [
+    `CREATE VIRTUAL TABLE IF NOT EXISTS users_search USING fts5(words, content = '', detail = none, columnsize = 0)`,
+    `INSERT INTO users_search (users_search, rank) VALUES ('secure-delete', 1)`,
+    `INSERT INTO users_search (rowid, words)
+  SELECT id, ${words('users')} FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM users_search_idx)) CROSS JOIN users`,
+    trigger('inserted', 'INSERT ON users', add),
+    trigger(
+      'updated',
+      `UPDATE ON users WHEN OLD.id <> NEW.id OR ${words('OLD')} <> ${words('NEW')}`,
+      `${remove} ${add}`,
+    ),
+    trigger('deleted', 'DELETE ON users', remove),
+  ];
 }
 
 /** Indices made after the first complete reading: sorting all keys once costs far less than inserting each in its place. */
 export const lateIndices: Readonly<Partial<Record<ResourceName, readonly string[]>>> = {
   // For the largest balances, and for sums without reading the rest of each user.
-  users: ['CREATE INDEX IF NOT EXISTS users_balance ON users ("balance")', userSearch()],
+  users: ['CREATE INDEX IF NOT EXISTS users_balance ON users ("balance")', ...userSearch()],
   // For the emails of a user.
   emails: ['CREATE INDEX IF NOT EXISTS emails_user_id ON emails ("user_id")'],
 };

@@ -74,9 +74,11 @@ test('every column has a description', () => {
 describe('related records', () => {
   function withRelations(): string {
     return mirrorFile((database) => {
+      const list = database.prepare("INSERT INTO mirror_relations VALUES (?, ?, ?, 1, '[]', '')");
       for (const relation of relationTables) {
         makeRelationTable(database, relation);
         database.exec(flatViewSql(relation, []));
+        list.run(relation.resource, relation.relation, relation.table);
       }
     });
   }

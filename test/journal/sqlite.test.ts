@@ -29,6 +29,19 @@ describe('a journal in an SQLite file', () => {
   journalContract(() => openedAt(`${temporaryFolder()}/journal.db`));
 });
 
+test.each([
+  ['DROP INDEX journal_open_subject', 'removed or altered the unique index journal_open_subject'],
+  ['DROP TRIGGER journal_send_needs_claim', 'removed or altered the trigger journal_send_needs_claim'],
+  [
+    'CREATE TRIGGER t BEFORE UPDATE ON journal_steps BEGIN SELECT RAISE(IGNORE); END',
+    'made the trigger t on the table journal_steps',
+  ],
+])('a journal without what guards its rows is refused: %s', async (statement, words) => {
+  const { tamper, again } = await openedAt(`${temporaryFolder()}/journal.db`);
+  await tamper(statement);
+  await expect(again()).rejects.toThrow(`is damaged: another program has ${words}`);
+});
+
 test('steps of rows that are due together wait for the disk once', async () => {
   const { journal, file } = await newJournal();
   const rows = [2, 3, 4, 5, 6, 7, 8, 9];

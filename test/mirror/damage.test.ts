@@ -1,5 +1,6 @@
 // @module-tag full
 import SqliteDatabase from 'better-sqlite3';
+import type { FileError } from '../../src/model/errors.ts';
 import { describe, expect, test } from 'vitest';
 import { recordDifferences } from '../../src/mirror/open.ts';
 import { openStatus } from '../../src/mirror/open-status.ts';
@@ -18,6 +19,7 @@ import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
+const related = { ...shape, includes: { users: ['orders'] } } as const;
 /** Reads only open windows and those that must be read. */
 const nothingStale = { ...shape, requestsPerRun: 0 } as const;
 
@@ -371,17 +373,86 @@ test('a wrong row that left no trace is found within a hundred runs', async () =
   expectMirrored(sandbox, file, ['users']);
 });
 
-test.each([
-  'DROP TABLE mirror_touched',
-  'DROP TRIGGER users_renumbered',
-  'DROP VIEW mirror_freshness',
-  'ALTER TABLE users DROP COLUMN language',
-])('a mirror is refused in words after %s', async (sql) => {
+describe('a mirror is refused in words', () => {
+  /** The message and advice of a sync of a mirror that was altered so, and the message of its status. */
+  async function refusalAfter(sql: string) {
+    const { sandbox, file } = await mirrored();
+    await sync(sandbox, file, related);
+    alter(file, sql);
+    const { message, advice } = (await sync(sandbox, file, shape).catch((thrown: unknown) => thrown)) as FileError;
+    let shown = '';
+    try {
+      usersStatus(file);
+    } catch (error) {
+      shown = (error as Error).message;
+    }
+    expect(shown).toBe(message);
+    return { message, advice };
+  }
+
+  test.each([
+    'DROP TABLE mirror_touched',
+    'DROP TRIGGER users_renumbered',
+    'DROP VIEW mirror_freshness',
+    'ALTER TABLE users DROP COLUMN language',
+    'DROP TABLE user_orders',
+    'DROP TABLE users_search',
+    'DROP TRIGGER users_search_updated',
+    'DROP TRIGGER user_orders_buried',
+    'ALTER TABLE user_orders RENAME TO orders',
+    'ALTER TABLE users ADD COLUMN note TEXT CHECK (length(first_name) < 99)',
+    'ALTER TABLE users ADD COLUMN email_id INTEGER REFERENCES emails',
+  ])('after %s', async (sql) => {
+    expect(await refusalAfter(sql)).toEqual({
+      message: expect.stringMatching(
+        /is damaged: another program has removed or altered the (table|trigger|view) \S+/,
+      ) as string,
+      advice: expect.stringMatching(/sync/) as string,
+    });
+  });
+
+  test.each([
+    ['CREATE TRIGGER t BEFORE UPDATE ON USERS BEGIN SELECT RAISE(IGNORE); END', 'trigger t on the table USERS'],
+    ['CREATE TRIGGER t AFTER INSERT ON mirror_pages BEGIN SELECT 1; END', 'trigger t on the table mirror_pages'],
+    ['CREATE TRIGGER t AFTER DELETE ON user_orders BEGIN SELECT 1; END', 'trigger t on the table user_orders'],
+    ['CREATE UNIQUE INDEX "my names" ON users (first_name, id)', 'index my names on the table users'],
+  ])('while it has what another program made on its tables: %s', async (sql, words) => {
+    const [, what = '', name = ''] = /^(index|trigger) (.*) on/.exec(words) ?? [];
+    const drop = new RegExp(`: DROP ${what.toUpperCase()} "${name}";$`);
+    const { message, advice } = await refusalAfter(sql);
+    expect(message).toMatch(new RegExp(`is damaged: another program has made the ${words}$`));
+    expect(advice).toMatch(drop);
+  });
+
+  test('while rows of another table refer to its rows, which it could not remove', async () => {
+    expect(await refusalAfter('CREATE TABLE notes (user INTEGER REFERENCES users, note TEXT)')).toEqual({
+      message: expect.stringMatching(
+        /another program has made the table notes, which refers to rows of the table users$/,
+      ) as string,
+      advice: expect.stringMatching(/without REFERENCES/) as string,
+    });
+  });
+});
+
+test('tables, views, columns and indices of another program are no harm', async () => {
   const { sandbox, file } = await mirrored();
-  alter(file, sql);
-  const words = /is damaged: another program has removed or altered the (table|trigger|view) \S+/;
-  await expect(sync(sandbox, file, shape)).rejects.toThrow(words);
-  expect(() => usersStatus(file)).toThrow(words);
+  await sync(sandbox, file, related);
+  alter(
+    file,
+    `CREATE TABLE notes (user INTEGER UNIQUE, note TEXT);
+    CREATE TABLE tags (note INTEGER REFERENCES notes (user));
+    CREATE TRIGGER noted AFTER INSERT ON notes BEGIN DELETE FROM tags; END;
+    CREATE VIEW named AS SELECT username FROM users;
+    CREATE TRIGGER renamed INSTEAD OF UPDATE ON named BEGIN SELECT 1; END;
+    CREATE INDEX users_name ON users (first_name);
+    ALTER TABLE users ADD COLUMN note TEXT;
+    ALTER TABLE users ADD COLUMN vip INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE mirror_windows ADD COLUMN note TEXT;
+    ALTER TABLE user_orders ADD COLUMN note TEXT`,
+  );
+  sandbox.control.remove('users', 300);
+  const { report } = await sync(sandbox, file, { ...related, mode: 'full' });
+  expect(report.status).toBe('complete');
 });
 
 test.each([

@@ -5,7 +5,7 @@ import { dayMs, hourMs, later, minuteMs, timestampOf, type Clock, type Timestamp
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { tableRows, withSnapshot } from '../support/history.ts';
-import { sync, type SyncTry } from '../support/mirror.ts';
+import { sync, type SyncTry, underTriggers } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { pageRows } from '../support/page-rows.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -216,11 +216,9 @@ describe('a change', () => {
     const { control, file, clock, again } = await begun();
     control.update('users', 5, { balance: 77.25 });
     clock.advance(hourMs);
-    const database = new SqliteDatabase(file);
-    database.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON mirror_run_resources WHEN NEW.updated > 0
-      BEGIN SELECT RAISE(ABORT, 'the disk said no'); END`);
-    database.close();
-    await expect(again()).rejects.toThrow('the disk said no');
+    const refusing = `CREATE TRIGGER refuse BEFORE UPDATE ON mirror_run_resources WHEN NEW.updated > 0
+      BEGIN SELECT RAISE(ABORT, 'the disk said no'); END`;
+    await expect(again(underTriggers(file, refusing))).rejects.toThrow('the disk said no');
     expect(versionsIn(file, 'users')).toEqual([]);
     expect(rowIn(file, 'users', 5)).not.toMatchObject({ balance: 77.25 });
   });
@@ -314,10 +312,11 @@ describe('versions older than history.keep', () => {
       INSERT INTO coupons_history (id, change, valid_from, valid_to, record)
       SELECT id, change, valid_from, valid_to, record FROM coupons_history, series`);
     // Notes how many are left before each step.
-    database.exec(`CREATE TABLE steps (remaining); CREATE TRIGGER step BEFORE UPDATE ON mirror_history
-      BEGIN INSERT INTO steps VALUES ((SELECT count(*) FROM coupons_history)); END`);
+    database.exec('CREATE TABLE steps (remaining)');
+    const noting = `CREATE TRIGGER step BEFORE UPDATE ON mirror_history
+      BEGIN INSERT INTO steps VALUES ((SELECT count(*) FROM coupons_history)); END`;
     clock.advance(2 * hourMs);
-    expect((await again()).report.status).toBe('complete');
+    expect((await again(underTriggers(file, noting))).report.status).toBe('complete');
     expect(database.prepare('SELECT remaining FROM steps').pluck().all()).toEqual([2_501, 1_501, 501]);
     database.close();
   });

@@ -142,3 +142,23 @@ export function expectMirrored(
     database.close();
   }
 }
+
+/** Another program's triggers in the file while a sync has it open: with them it would not be opened. */
+export function underTriggers(file: string, triggers: string): Pick<SyncTry, 'overStore'> {
+  const run = (sql: string): void => {
+    const database = new SqliteDatabase(file);
+    database.exec(sql);
+    database.close();
+  };
+  const names = Array.from(triggers.matchAll(/CREATE TRIGGER (\w+)/g), ([, name]) => name);
+  return {
+    overStore: (store) => {
+      run(triggers);
+      const close = (): void => {
+        run(names.map((name) => `DROP TRIGGER ${name};`).join(' '));
+        store.close();
+      };
+      return { ...store, close };
+    },
+  };
+}

@@ -114,12 +114,14 @@ const shownDrift = 1_000;
 
 /** Reads the status. `fresh_as_of` is that of the stalest resource; null if one was never read whole. */
 function mirrorStatus(store: MirrorStore) {
-  const lines = resourceNames.map((name) => [name, resourceStatus(store, name)] as const);
+  const running = store.lockOwner(syncLock) ?? null;
+  const underWay = running?.run;
+  const lines = resourceNames.map((name) => [name, resourceStatus(store, name, underWay)] as const);
   const resources = Object.fromEntries(lines) as Record<ResourceName, ReturnType<typeof resourceStatus>>;
   const address = store.server();
   return {
     fresh_as_of: earliest(Object.values(resources).map(({ fresh_as_of }) => fresh_as_of)),
-    running: store.lockOwner(syncLock) ?? null,
+    running,
     /** Null before the first contact. */
     server: address === null ? null : { address },
     resources,
@@ -151,7 +153,7 @@ function openWindow(
   return state === 'settled' ? undefined : { from, to, state, cause: 'not_read', problem };
 }
 
-function resourceStatus(store: MirrorStore, resource: ResourceName) {
+function resourceStatus(store: MirrorStore, resource: ResourceName, underWay: string | undefined) {
   const windows = store.windows(resource);
   const touched = store.touchedDays(resource);
   // Rows without a usable time that another program has added are in no window until the next sync.
@@ -163,6 +165,7 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
     kept_out: store.suppressedIds(resource).size,
     fresh_as_of: store.freshAsOf(resource),
     capabilities: capabilityStatus(store, resource),
+    last_run: store.lastEnd(resource, underWay) ?? null,
     windows: windows.length,
     open_problems: parts.flatMap((part) => openWindow(part, touched) ?? []),
   };

@@ -86,6 +86,13 @@ export interface RunReport {
   readonly resources: Partial<Record<ResourceName, ResourceReport>>;
 }
 
+/** How a run ended, and what became of one resource in it. */
+export interface LastEnd extends Pick<RunReport, 'run' | 'started_at' | 'status'> {
+  readonly outcome: ResourceReport['status'];
+  /** Why the resource is not complete; null if it is, or if the run came to nothing. */
+  readonly problem: string | null;
+}
+
 /** The syncs of one day, by UTC. */
 export interface RunDay {
   readonly day: Day;

@@ -4,7 +4,6 @@
  */
 import { type ExitCode, worstOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
-import { isResourceName } from '../model/resources.ts';
 import { counted } from '../model/text.ts';
 import { durationText, minuteOf, secondMs, type Timestamp } from '../model/time.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
@@ -318,7 +317,7 @@ function openBatches(journal: Check<JournalHealth>, known: readonly Problem[]): 
 /** Returns everything that needs a person, the worst first. @param told what the worker tells of */
 export function statusProblems(mirror: MirrorStatus, told: readonly Problem[]): Problem[] {
   const order = Object.keys(words);
-  const found = [...told, ...neverRead(mirror), ...notSettled(mirror, told), ...lastRun(mirror)];
+  const found = [...told, ...neverRead(mirror), ...notSettled(mirror, told), ...lastRuns(mirror)];
   const sorted = found.sort((one, other) => order.indexOf(one.code) - order.indexOf(other.code));
   return byCause(sorted);
 }
@@ -390,22 +389,26 @@ function notSettled({ resources, running }: MirrorStatus, told: readonly Problem
   });
 }
 
-/** The last run that has ended, if it has reasons that no window names already. */
-function lastRun({ runs, resources }: MirrorStatus): Problem[] {
-  const last = runs.find(({ status }) => status !== 'running');
-  if (last === undefined || last.status === 'complete') return [];
+/** The last run of each resource, if it left reasons that no window names already. */
+function lastRuns({ runs, resources }: MirrorStatus): Problem[] {
+  const newest = runs.find(({ status }) => status !== 'running')?.run;
   const known = new Set(Object.values(resources).flatMap((each) => each.open_problems.map(({ problem }) => problem)));
-  const hasReasons = (name: string) =>
-    isResourceName(name) && resources[name].open_problems.some(({ problem }) => problem);
-  const left = Object.entries(last.resources).filter(
-    ([name, { status, problem }]) =>
-      problem !== null && !known.has(problem) && !(status === 'partial' && hasReasons(name)),
-  );
-  const reasons = Array.from(
-    Map.groupBy(left, ([, { problem }]) => problem ?? ''),
-    ([reason, found]) => ({ reason, resources: found.map(([name]) => name) }),
-  );
-  if (reasons.length === 0 && last.status === 'partial' && known.size > 0) return [];
-  const { started_at, status } = last;
-  return [{ code: 'last_run', facts: { started_at, status, reasons }, since: null }];
+  const ends = Object.entries(resources).flatMap(([resource, { last_run: last, open_problems }]) => {
+    const isExplained = last?.outcome === 'partial' && open_problems.some(({ problem }) => problem);
+    return last === null || last.status === 'complete' ? [] : [{ resource, last, isExplained }];
+  });
+  const ended = new Map(ends.map(({ last }) => [last.run, last]));
+  return [...ended.values()].flatMap(({ run, started_at, status }): Problem[] => {
+    const left = ends.filter(
+      ({ last, isExplained }) => last.run === run && last.problem !== null && !known.has(last.problem) && !isExplained,
+    );
+    const reasons = Array.from(
+      Map.groupBy(left, ({ last }) => last.problem ?? ''),
+      ([reason, of]) => ({ reason, resources: of.map(({ resource }) => resource) }),
+    );
+    const isTold = status === 'partial' && known.size > 0;
+    // An older run whose resources were not read since is told of for its reasons alone.
+    if (reasons.length === 0 && (run !== newest || isTold)) return [];
+    return [{ code: 'last_run', facts: { started_at, status, reasons }, since: null }];
+  });
 }

@@ -14,6 +14,7 @@ import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { operator } from '../support/people.ts';
 import { mirroredFolder, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -242,6 +243,34 @@ describe('status --check', () => {
       'complete',
     );
     expect(await check()).toEqual([]);
+  });
+
+  test('a list that failed in no window of its own stays a problem after a sync of another one', async () => {
+    const { folder, file } = await mirroredFolder();
+    const store = openMirrorStore(file, systemClock);
+    const end = { requests: 1, live: 0, server_total: null, fresh_as_of: null };
+    const run = (name: string, resources: Partial<Record<ResourceName, 'complete' | 'failed'>>) => {
+      const found = Object.entries(resources) as [ResourceName, 'complete' | 'failed'][];
+      const names = found.map(([resource]) => resource);
+      store.beginRun(name, 'sync', names, operator);
+      for (const [resource, status] of found) {
+        store.finishResource(name, resource, {
+          ...end,
+          status,
+          problem: status === 'failed' ? 'GET emails: 500' : null,
+        });
+      }
+      const status = found.some(([, each]) => each === 'failed') ? 'partial' : 'complete';
+      store.finishRun(name, { status, requests: 1, retries: 0, answers: {}, problem: null });
+    };
+    const check = async () => (await invoke(['status', '--check'], { folder, environment: fresh })).stdout;
+    run('first', { users: 'complete', emails: 'failed' });
+    expect(await check()).toMatch(/the last sync, of .*, was partial\n {2}emails: GET emails: 500\n/);
+    run('second', { users: 'complete' });
+    expect(await check()).toMatch(/was partial\n {2}emails: GET emails: 500\n/);
+    run('third', { emails: 'complete' });
+    expect(await check()).toMatch(/^nothing is wrong/);
+    store.close();
   });
 
   // proves: status-check

@@ -6,6 +6,7 @@ import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import type {
   MirrorEvent,
+  LastEnd,
   PageCounts,
   ResourceReport,
   RunDay,
@@ -69,6 +70,16 @@ export function runRecords({ database, runner, now, step }: StorePorts) {
         )
         .map((row) => reportOf(runner, row)),
     run: (run: string) => readRun(runner, run),
+    /** How the newest run ended that was to read the resource, and is not under way; undefined if there was none. */
+    lastEnd: (resource: ResourceName, underWay: string | undefined): LastEnd | undefined =>
+      database
+        .prepare<[string, string | null], LastEnd>(
+          `SELECT run, started_at, iif(mirror_runs.status = 'running', 'killed', mirror_runs.status) AS status,
+            own.status AS outcome, own.problem AS problem
+          FROM mirror_runs JOIN mirror_run_resources AS own USING (run)
+          WHERE resource = ? AND run IS NOT ? ORDER BY mirror_runs.rowid DESC LIMIT 1`,
+        )
+        .get(resource, underWay ?? null),
     /** What ran on each day since then that had runs, oldest first. */
     days: (since: Timestamp): RunDay[] => {
       const counts = new Map<string, Partial<Record<ResourceName, number>>>();

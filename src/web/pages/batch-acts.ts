@@ -18,7 +18,7 @@ import {
   timeTag,
 } from '../html.ts';
 import { type ConsolePorts, everySecond, type Reply, type Visit, actorOf, redirect } from '../route.ts';
-import { batchIn, summaryNow } from './batches.ts';
+import { batchIn, mayDecide, summaryNow } from './batches.ts';
 import { proofTag, provenAccount } from './sign-in.ts';
 import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { discardBatch } from '../../bulk/resolve.ts';
@@ -26,12 +26,9 @@ import type { Batch } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 
 /** Says who must do what next with the batch, in a sentence. */
-export function nextWords(
-  { may, caller }: Visit,
-  { state, counts, approval, rows, holding }: BatchReport,
-): string | null {
+export function nextWords(visit: Visit, { state, counts, approval, rows, holding }: BatchReport): string | null {
   const left = counts.planned + counts.blocked;
-  const isMaker = may('maker');
+  const isMaker = visit.may('maker');
   if (state === 'applying') return null;
   if (state === 'stopped' || counts.unknown > 0) {
     if (!isMaker) return 'Next: a maker continues it.';
@@ -46,15 +43,11 @@ export function nextWords(
         ? 'Next: check the rows, then ask for approval at the end of this page.'
         : 'Next: a maker submits it.';
     }
-    if (mayDecide(approval, caller)) return 'Next: check the rows, then approve or deny it at the end of this page.';
+    if (mayDecide(approval, visit)) return 'Next: check the rows, then approve or deny it at the end of this page.';
     if (approval.approvers.length > 0) return `Next: ${approval.approvers.join(' or ')} approves or denies it.`;
     return 'Nobody can approve it now. Next: an admin adds an approver on the page People.';
   }
   return isMaker ? 'Next: check the rows, then send it at the end of this page.' : 'Next: a maker sends it.';
-}
-
-function mayDecide({ approvers }: NonNullable<BatchReport['approval']>, caller: Visit['caller']): boolean {
-  return caller !== null && approvers.includes(caller.account.name);
 }
 
 /** The next step of the batch, as a form if the caller may take it: the last thing on the page. */
@@ -75,7 +68,7 @@ export async function decideTag(
   if (state === 'applying') return html``;
   if (state !== 'done' && left > 0 && approval !== null && approval.missing > 0) {
     if (approval.state === 'waiting') {
-      const form = mayDecide(approval, visit.caller) ? decisionTag(visit, ports, batch, approval.hash) : null;
+      const form = mayDecide(approval, visit) ? decisionTag(visit, ports, batch, approval.hash) : null;
       return form === null ? html`` : of('Approve it or deny it', form);
     }
     if (!isMaker) return html``;

@@ -99,17 +99,25 @@ function asNow<T extends BatchSummary>({ sendings }: ConsolePorts, found: T): T 
 /** An older plan was forgotten, and waits for nobody. */
 const plansWaitMs = 3 * dayMs;
 
+/** Whether the caller may approve or deny it. The list has accounts with a password; the others confirm at the provider. */
+export function mayDecide(
+  { approvers }: Pick<NonNullable<BatchReport['approval']>, 'approvers'>,
+  { caller, may }: Pick<Visit, 'caller' | 'may'>,
+): boolean {
+  if (caller === null || !may('approver')) return false;
+  return approvers.includes(caller.account.name) || caller.account.passwordAt === null;
+}
+
 function waitsFor(
-  { may, caller }: Visit,
+  visit: Visit,
   { clock }: ConsolePorts,
   { state, counts, approval }: BatchSummary,
   { createdAt }: Batch,
   isMine: boolean,
 ): string | null {
-  const name = caller?.account.name ?? '';
   if (state === 'done') return null;
-  if (may('approver') && approval?.state === 'waiting' && approval.approvers.includes(name)) return 'to be approved';
-  if (!may('maker')) return null;
+  if (approval?.state === 'waiting' && mayDecide(approval, visit)) return 'to be approved';
+  if (!visit.may('maker')) return null;
   if (state === 'stopped') return counts.unknown > 0 ? 'outcomes are unknown' : 'stopped, there is more to send';
   if (state !== 'planned' || !isMine || counts.planned === 0) return null;
   if (approval?.state === 'denied') return 'to be corrected';

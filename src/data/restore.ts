@@ -99,11 +99,22 @@ export async function restoreFiles(ports: RestorePorts, request: RestoreRequest)
   const known = recalled(ports.mirror) ?? lost?.head ?? null;
   const forgotten = forgottenIn(ports.mirror);
   const stamp = `before-${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
+  if (mirror !== undefined) foldLog(mirrorKind, ports.mirror);
+  if (journal !== undefined) foldLog(journalKind, ports.journal);
+  // Before any file takes its place: if this is killed in between, no journal may be there whose newest steps nothing knows.
+  let knowsMore = mirror === undefined && remember(ports.mirror, known);
+  const making = async (temporary: string): Promise<void> => {
+    await mirror?.make(temporary);
+    chmodSync(temporary, ownerAlone);
+    knowsMore = remember(temporary, known);
+    foldLog(mirrorKind, temporary);
+  };
   const restored = {
-    mirror: mirror === undefined ? null : await place(mirrorKind, ports.mirror, stamp, mirror, signal),
+    mirror:
+      mirror === undefined ? null : await place(mirrorKind, ports.mirror, stamp, { ...mirror, make: making }, signal),
     journal: journal === undefined ? null : await place(journalKind, ports.journal, stamp, journal, signal),
   };
-  const lacksSteps = remember(ports.mirror, known) || lost !== null;
+  const lacksSteps = knowsMore || lost !== null;
   const still = new Set(forgottenIn(ports.mirror));
   return {
     made_at: madeAt,
@@ -207,7 +218,7 @@ function recalled(mirror: string): RememberedJournal | null {
   });
 }
 
-/** Keeps what the mirror before this one knew of the journal. Returns whether that is more than the restored one knows. */
+/** Keeps in this mirror what the one before it knew of the journal. Returns whether that is more than it knows itself. */
 function remember(mirror: string, known: RememberedJournal | null): boolean {
   if (known === null || !existsSync(mirror)) return false;
   const memory = new MirrorsJournalMemory(mirror);
@@ -263,6 +274,7 @@ async function place(
 /** Gives the file that is there a second name, under which it stays. Returns false if there is none. */
 function setAside(kind: FileKind, target: string, kept: string): boolean {
   if ((statSync(target, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
+  // Once more: somebody may have opened it meanwhile.
   foldLog(kind, target);
   // Only a damaged file still has them. Beside another file, they would damage that one.
   for (const end of ['-wal', '-shm']) if (existsSync(target + end)) renameSync(target + end, kept + end);
@@ -270,8 +282,9 @@ function setAside(kind: FileKind, target: string, kept: string): boolean {
   return true;
 }
 
-/** Folds the file's log into it, unless the file is damaged. SQLite refuses that while any other process has the file open. */
+/** Folds the file's log into it, unless it is damaged or not there. SQLite refuses that while any other process has it open. */
 function foldLog(kind: FileKind, file: string): void {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
   try {
     const database = new SqliteDatabase(file, { timeout: 0 });
     try {

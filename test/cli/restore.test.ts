@@ -2,6 +2,10 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, w
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RestoreReport } from '../../src/data/restore.ts';
+import { openRestore } from '../../src/data/open-restore.ts';
+import { systemClock, timestampOf } from '../../src/model/time.ts';
+import { readSettings } from '../../src/settings/settings.ts';
+import { MirrorsJournalMemory } from '../../src/store/journal-memory.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkWorld, creditFile } from '../support/bulk-cli.ts';
 import { invoke } from '../support/invoke.ts';
@@ -153,6 +157,40 @@ describe('restore', () => {
     writeFileSync(join(folder, 'p.yaml'), 'profiles:\n  staging: {}\n');
     const other = await run(backup, '--config', 'p.yaml', '--profile', 'staging');
     expect(other).toMatchObject({ code: 2, stderr: expect.stringContaining('not of staging') as string });
+  });
+
+  test('keeps what the mirror knew of the journal, wherever it is killed', async () => {
+    const { folder, data, backup, add } = await backedUp();
+    await add('two');
+    const file = join(data, 'mirror.db');
+    const known = { journal: 'newest', step: 99, hash: 'h', batch: null, at: timestampOf(0) };
+    const memory = new MirrorsJournalMemory(file);
+    memory.remember(known, null);
+    memory.close();
+    const { settings } = readSettings({ flags: [], environment: {}, folder });
+    if (settings === undefined) throw new Error('the settings are wrong');
+    for (const last of [1, 2, 3, 4]) {
+      let asked = 0;
+      const throwIfAborted = (): void => {
+        asked += 1;
+        if (asked === last) throw new Error('killed');
+      };
+      const signal = Object.assign(new AbortController().signal, { throwIfAborted });
+      const restore = openRestore(settings, systemClock, signal);
+      await expect(restore({ from: backup, isMirrorOnly: false, mayLoseSteps: true })).rejects.toThrow('killed');
+      expect(rowsOf(file, "SELECT value ->> 'step' AS step FROM mirror_journal")).toEqual([{ step: 99 }]);
+    }
+  });
+
+  test('changes neither file while another process has the journal open', async () => {
+    const { data, backup, run } = await backedUp();
+    const { journal } = await newJournal(undefined, join(data, 'journal.db'));
+    await journal.head();
+    expect(await run(backup)).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining('journal.db is in use') as string,
+    });
+    expect(readdirSync(data).filter((name) => /before|partial/.test(name))).toEqual([]);
   });
 
   test('lets nothing be sent from an older journal until the server was asked what it lacks', async () => {

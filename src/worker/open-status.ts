@@ -94,7 +94,6 @@ async function openWorkerStatus(
 }
 
 async function journalProblem(settings: Settings, check: Check<JournalHealth>): Promise<string | null> {
-  if ('found' in check) return null;
   if ('problem' in check && statSync(settings.store.journal, { throwIfNoEntry: false })?.size !== 0)
     return check.problem;
   // The clock is used only to write.

@@ -311,7 +311,7 @@ describe('status --check', () => {
     },
   );
 
-  test('ends with 2 if the journal that money was sent by is lost or damaged, and doctor says what to do', async () => {
+  test('ends with 2 if the journal that money was sent by is lost, older than the mirror or damaged, and doctor says what to do', async () => {
     const { folder, file } = await mirroredFolder();
     const check = () => invoke(['status', '--check'], { folder, environment: fresh });
     const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
@@ -321,6 +321,15 @@ describe('status --check', () => {
     memory.close();
     await journal.close();
     expect(await check()).toMatchObject({ code: 0 });
+    const newest = new MirrorsJournalMemory(file);
+    const known = newest.recall();
+    newest.remember({ ...known, journal: journal.id, step: 999, hash: 'x', batch: 'b-2', at: timestampOf(0) }, known);
+    expect(await check()).toMatchObject({
+      code: 2,
+      stdout: expect.stringMatching(/^this journal is older than the mirror: it lacks step 999/) as string,
+    });
+    if (known !== null) newest.remember(known, newest.recall());
+    newest.close();
     rmSync(join(folder, 'data/journal.db'));
     expect(await check()).toMatchObject({
       code: 2,

@@ -213,9 +213,8 @@ export class Removal {
       controls = others.flatMap((name) => this.#controls(name, suspects).map(({ id }) => ({ resource: name, id })));
       if (controls.length === 0) return true;
     }
-    // The newest may have been deleted just now, but hardly an old one as well.
-    for (const control of [controls[0], controls.at(-1)]) {
-      if (control !== undefined && (await look(control.resource, control.id)).kind === 'found') return true;
+    for (const control of newestAndOldest(controls)) {
+      if ((await look(control.resource, control.id)).kind === 'found') return true;
     }
     return false;
   }
@@ -223,11 +222,19 @@ export class Removal {
   /** Whether a day on which a live record was created shows one that is not suspected, requested as in a walk. */
   async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { resource, store, readDays, allowDeletions } = this.#ports;
-    const [control] = this.#controls(resource, suspects);
-    if (control === undefined) return allowDeletions;
-    const from = control.createdAt.slice(0, 10) as Day;
-    const days = { from, to: addDays(from, 1) };
-    const known = new Set(store.unseenIds({ resource, ...days }, suspects));
-    return idsOn(await readDays(days)).some((id) => known.has(id));
+    const controls = this.#controls(resource, suspects);
+    if (controls.length === 0) return allowDeletions;
+    for (const control of newestAndOldest(controls)) {
+      const from = control.createdAt.slice(0, 10) as Day;
+      const days = { from, to: addDays(from, 1) };
+      const known = new Set(store.unseenIds({ resource, ...days }, suspects));
+      if (idsOn(await readDays(days)).some((id) => known.has(id))) return true;
+    }
+    return false;
   }
+}
+
+/** Of records from the newest to the oldest, those at the ends: the newest may have been deleted just now, but hardly an old one as well. */
+function newestAndOldest<T>(controls: readonly T[]): T[] {
+  return [...new Set([...controls.slice(0, 1), ...controls.slice(-1)])];
 }

@@ -124,6 +124,24 @@ test('a list that becomes empty while its windows are first read by days makes n
   expectMirrored(sandbox, file, ['emails']);
 });
 
+test('the only record of a window goes although the newest of another window has gone as well', async () => {
+  const tried = { resources: ['emails'], pageSize: 20, windowPages: 1 } as const;
+  const sandbox = await startSandbox({ users: 3, emails: 0 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const written = [
+    ...Array.from({ length: 45 }, (_, count) => `2024-02-${String(1 + (count % 9)).padStart(2, '0')}`),
+    '2026-03-01',
+    // In the open window, by itself.
+    '2026-03-10',
+  ].map((day) => Number(sandbox.control.insert('emails', { created_at: `${day}T12:00:00.000000Z` })['id']));
+  await sync(sandbox, file, tried);
+  for (const id of written.slice(-2)) sandbox.control.remove('emails', id);
+  const { report } = await sync(sandbox, file, { ...tried, mode: 'quick' });
+  expect(report.resources.emails).toMatchObject({ status: 'complete', problem: null, deleted: 2 });
+  expectMirrored(sandbox, file, ['emails']);
+  expect(eventsIn(file, 'capability_contradicted')).toEqual([]);
+});
+
 describe('a list that is read for the first time, and shows records only', () => {
   const shop = { users: 1_200, emails: 45, packages: 10, coupons: 120 } as const;
   const nothing = (body: string, total = 0) =>

@@ -7,10 +7,11 @@ import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
 import { FileError, worstOf } from '../model/errors.ts';
 import { ageText, clockDifference, parseInstant, systemClock } from '../model/time.ts';
-import { checkCode, detailsOf, effectsLine, lineOf, type Problem, wordsOf } from '../worker/problems.ts';
+import { type Problem, wordsOf } from '../worker/problem-words.ts';
+import { checkCode } from '../worker/problems.ts';
 import { type JobStatus, openServerStates, openWholeStatus, type WorkerStatus } from '../worker/open-status.ts';
 
-/** Returns no lines if there is neither a job nor a worker. What is wrong with them comes from src/worker/problems.ts. */
+/** Returns no lines if there is neither a job nor a worker. What is wrong with them comes from src/worker/problem-words.ts. */
 function workerLines({ worker, jobs, shared_store: shared }: WorkerStatus): string[] {
   const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`, ...clockLines(shared)];
   if (worker === null && jobs.length === 0) return store;
@@ -117,14 +118,8 @@ type ShownProblem = Problem & {
 };
 
 function shownProblem(context: Pick<CliContext, 'reading'>, problem: Problem): ShownProblem {
-  const { next } = wordsOf(problem);
-  return {
-    ...problem,
-    problem: lineOf(problem),
-    effect: effectsLine(problem),
-    next: next === null ? null : pasteable(context, next),
-    details: detailsOf(problem),
-  };
+  const { line, effect, next, details } = wordsOf(problem);
+  return { ...problem, problem: line, effect, next: next === null ? null : pasteable(context, next), details };
 }
 
 function problemLines(context: CliContext, problems: readonly ShownProblem[]): string[] {

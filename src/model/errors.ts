@@ -5,8 +5,21 @@
  */
 import { distance } from 'fastest-levenshtein';
 
-/** Exit codes of the process. Section "Exit codes" of docs/commands.md says what each means. */
-export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 130 | 143;
+/** The exit codes of the process, and what each means: in docs/commands.md, and of a job that ended with it. */
+export const exitMeanings = {
+  0: 'done',
+  1: 'a bug in admin-mirror; please report it',
+  2: 'wrong usage, settings or input, or a file that cannot be used',
+  3: 'the server refused the key',
+  4: 'the server could not be reached',
+  5: 'finished, but a part failed',
+  6: 'the mirror and the server differ',
+  7: 'another run holds the lock',
+  8: 'something was sent, and nobody knows whether it happened',
+  130: 'stopped by SIGINT (Ctrl+C)',
+  143: 'stopped by SIGTERM',
+} as const;
+export type ExitCode = keyof typeof exitMeanings;
 
 /** The worst first: bugs, money whose outcome is unknown, what a person must fix, then what a retry may fix. */
 const worstFirst: readonly ExitCode[] = [1, 8, 3, 2, 4, 7, 6, 5, 130, 143, 0];

@@ -8,7 +8,8 @@ import { LockHeldError, OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { type Clock, dayMs, hourMs, minuteMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Facts } from './facts.ts';
-import { keyOf, type Problem, problemsOf, wordsOf } from './problems.ts';
+import { type Problem, wordsOf } from './problem-words.ts';
+import { keyOf, problemsOf } from './problems.ts';
 import { type Alert, type Channel, channels } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 

@@ -1,7 +1,7 @@
 /** The worker's metrics in Prometheus's text format; docs/worker.md lists them. Counters start with the worker. */
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { Facts } from './facts.ts';
-import type { Problem } from './problems.ts';
+import type { Problem } from './problem-words.ts';
 import type { Channel } from './store/port.ts';
 import type { WorkerEvent } from './worker.ts';
 

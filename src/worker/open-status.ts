@@ -9,7 +9,8 @@ import { type Clock, systemClock, type Timestamp, timestampOf } from '../model/t
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { RunReport } from '../store/mirror-types.ts';
-import { checkCode, keyOf, type Problem, problemsOf, ranIn, statusProblems } from './problems.ts';
+import type { Problem } from './problem-words.ts';
+import { checkCode, keyOf, problemsOf, ranIn, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade } from './open-store.ts';
 import { openJournalDoubt } from '../bulk/open-memory.ts';
 import { filesNow, type JobFacts, jobsNow } from './facts.ts';
@@ -68,9 +69,12 @@ async function openWorkerStatus(
   const { mirror, freshness } = files;
   // That the shared store cannot be reached is told once.
   const journal: Check<JournalHealth> = problem === null ? files.journal : { absent: true };
-  const trouble = alerts.find(({ problem: { code }, endedAt }) => code === 'worker_file' && endedAt === null);
+  // Only the worker itself can know that it cannot write.
+  const [trouble = null] = alerts.flatMap(({ problem: { code, facts }, endedAt }) =>
+    code === 'worker_file' && endedAt === null ? [facts.message] : [],
+  );
   const judged = jobs.filter((each) => lastSync === undefined || !ranIn(lastSync, each));
-  const present = problemsOf({ jobs: judged, mirror, journal, freshness, trouble: null }, []);
+  const present = problemsOf({ jobs: judged, mirror, journal, freshness, trouble }, []);
   const lost = store.shared === undefined ? await journalProblem(settings, journal) : null;
   const since = new Map(alerts.map((alert) => [keyOf(alert.problem), alert.problem.since]));
   return {
@@ -87,7 +91,6 @@ async function openWorkerStatus(
       ...('problem' in mirror
         ? [{ code: 'no_mirror', facts: { message: mirror.problem, advice: '' }, since: null } as const]
         : []),
-      ...(trouble === undefined ? [] : [trouble.problem]),
       ...present.map((each): Problem => ({ ...each, since: since.get(keyOf(each)) ?? each.since })),
     ],
   };

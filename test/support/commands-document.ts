@@ -1,20 +1,16 @@
 /** docs/commands.md, generated from the commands' own help. */
 import type { Command } from 'commander';
-import type { ExitCode } from '../../src/model/errors.ts';
+import { exitMeanings } from '../../src/model/errors.ts';
 
-/** Every exit code, by type: the compiler rejects a missing or extra one. */
-const exitCodes: Readonly<Record<ExitCode, string>> = {
-  0: 'done',
-  1: 'a bug in admin-mirror; please report it',
-  2: 'wrong usage, settings or input, or a file that cannot be used; nothing was changed on the server',
-  3: 'the server refused the key: 401, or 403 for everything',
-  4: 'the server could not be reached, or every try failed, for everything',
-  5: 'finished, but a part failed; what was read is kept',
-  6: '`verify` found a difference between the mirror and the server',
-  7: 'another run holds the lock of the mirror, the batch or the schedule',
-  8: 'something was sent, and nobody knows whether it happened',
-  130: 'stopped by SIGINT (Ctrl+C)',
-  143: 'stopped by SIGTERM (`schedule` ends with 0)',
+/** What the table says besides the meaning of a code. */
+const details: Readonly<Partial<Record<string, string>>> = {
+  2: '; nothing was changed on the server',
+  3: ': 401, or 403 for everything',
+  4: ', or every try failed, for everything',
+  5: '; what was read is kept',
+  6: ': `verify` found a difference',
+  7: ' of the mirror, the batch or the schedule',
+  143: ' (`schedule` ends with 0)',
 };
 
 const head = `# Commands
@@ -38,7 +34,9 @@ What to do about each: [Operating](operating.md#when-something-is-wrong).
 
 /** The whole document. */
 export function commandsDocument(program: Command): string {
-  const codes = Object.entries(exitCodes).map(([code, meaning]) => `| ${code} | ${meaning} |\n`);
+  const codes = Object.entries(exitMeanings).map(
+    ([code, meaning]) => `| ${code} | ${meaning}${details[code] ?? ''} |\n`,
+  );
   const groups = Map.groupBy(program.createHelp().visibleCommands(program), (each) => each.helpGroup());
   const sections = [...groups].map(
     ([group, commands]) => `## ${group.replace(/:$/, '')}\n\n${table('command', commands.flatMap(rowsOf))}`,

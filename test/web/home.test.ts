@@ -31,7 +31,7 @@ describe('the home page', () => {
     store.close();
     const anna = await browser('anna', ['operator']);
     const page = await (await anna.get('/')).text();
-    expect(page).toContain('users: the server is &lt;b&gt;down&lt;/b&gt;');
+    expect(page).toContain('the server is &lt;b&gt;down&lt;/b&gt;');
     expect(page).toContain('the check of the set-up');
     expect(page).toMatch(/the last sync, of [^,]+, failed</);
     expect(page).toMatch(/so the mirror is older than/);

@@ -51,7 +51,7 @@ describe('a webhook', () => {
     });
     const [first, again, last] = receiver.alerts();
     expect(first?.next).toMatch(/^Next: read the log/);
-    expect(first?.text).toMatch(/^sync failed because of a bug.*\. Next: read the log.* \[admin-mirror on /);
+    expect(first?.text).toMatch(/^sync ended with exit code 1: a bug.*\. Next: read the log.* \[admin-mirror on /);
     expect(again).toMatchObject({ since: first?.since, facts: { outcome: 'interrupted' }, resolved: false });
     expect(first).toMatchObject({
       problem: 'job_failed:sync',
@@ -256,8 +256,8 @@ describe('a command', () => {
     await end('complete', 0);
     const got = readFileSync(`${files}/got`, 'utf8').trim().split('\n');
     expect(got.map((line) => (JSON.parse(line) as AlertPayload).text.split(' [')[0])).toEqual([
-      'sync was not complete: users partial. Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
-      'over: sync was not complete: users partial',
+      'sync ended with exit code 5: finished, but a part failed (users partial). Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
+      'over: sync ended with exit code 5: finished, but a part failed (users partial)',
     ]);
     expect(lines.join('\n')).toContain('the alert command printed: thanks');
   });

@@ -25,7 +25,7 @@ function newRun(run: string, occurrence: number | null = at('10:15'), job = 'syn
 }
 
 const alert: Alert = {
-  problem: { code: 'deletions_refused', facts: { resource: 'users', windows: 2 }, since: timestampOf(at('10:00')) },
+  problem: { code: 'deletions_refused', facts: { parts: { users: 2 } }, since: timestampOf(at('10:00')) },
   told: { webhook: timestampOf(at('10:05')) },
   endedAt: null,
 };

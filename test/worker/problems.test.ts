@@ -4,15 +4,8 @@ import type { Job } from '../../src/model/job.ts';
 import type { Alert, JobRun, RunOutcome } from '../../src/worker/store/port.ts';
 import { freshnessOf, type OpenBatch, type ResourceHealth } from '../../src/worker/store/health.ts';
 import { alertsAfter, isDue } from '../../src/worker/alerts.ts';
-import {
-  checkCode,
-  type Judged,
-  keyOf,
-  type Problem,
-  type ProblemCode,
-  problemsOf,
-  wordsOf,
-} from '../../src/worker/problems.ts';
+import { type Problem, type ProblemCode, wordsOf } from '../../src/worker/problem-words.ts';
+import { checkCode, type Judged, keyOf, problemsOf } from '../../src/worker/problems.ts';
 import { jobOf } from '../support/jobs.ts';
 
 const now = Date.parse('2026-03-11T10:00:00Z');
@@ -47,6 +40,9 @@ function facts({ judged, job = jobOf('sync'), resources = [users], ...more }: Wo
 
 const namesOf = (world: World, known: readonly Problem[] = []) => problemsOf(facts(world), known).map(keyOf);
 
+const one = { parts: { users: 1 } };
+const onePart = '1 part of users is not up to date';
+
 /** One of each code, with its words and the exit code of `status --check`. */
 const each: {
   readonly [Code in ProblemCode]: readonly [Problem<Code>['facts'], what: string, next: RegExp, check: number];
@@ -62,41 +58,49 @@ const each: {
     8,
   ],
   worker_file: [{ message: 'the disk is full' }, 'the worker cannot write its own file: the disk is full', /space/, 5],
+  key_refused: [
+    { jobs: ['sync', 'check'], parts: { users: 2 } },
+    'the server refused the key: sync, check failed; 2 parts of users are not up to date',
+    /doctor/,
+    5,
+  ],
+  server_unreachable: [{ jobs: ['sync'] }, 'the server could not be reached: sync failed', /doctor/, 5],
+  server_failed: [{ parts: { users: 1 } }, 'the server failed: 1 part of users is not up to date', /sync/, 5],
+  deletions_refused: [
+    { parts: { users: 2 } },
+    'many records disappeared from the server at once, and were kept here: 2 parts of users are not up to date',
+    /--allow-deletions/,
+    5,
+  ],
+  list_contradicts_itself: [
+    { parts: { users: 1, emails: 2 }, reason: '5 more' },
+    'the server contradicts itself: 3 parts of users, emails are not up to date',
+    /sync/,
+    5,
+  ],
+  list_changed: [one, `records came and went while a list was read: ${onePart}`, /sync/, 5],
+  records_unreadable: [one, `some records cannot be read: ${onePart}`, /status --verbose/, 5],
+  deletions_unproven: [one, `records disappeared, and nothing proves that they are gone: ${onePart}`, /sync/, 5],
+  requests_spent: [one, `the last sync had used its requests: ${onePart}`, /sync/, 5],
+  rows_altered: [one, `another program has changed rows: ${onePart}`, /sync/, 5],
+  rows_differ: [one, `a comparison has found rows that differ: ${onePart}`, /sync/, 5],
+  not_read: [one, `a sync ended before it had read everything: ${onePart}`, /sync/, 5],
+  last_run: [
+    { started_at: timestampOf(now), status: 'failed', reasons: ['no answer'] },
+    'the last sync, of 2026-03-11 10:00 UTC, failed',
+    /doctor/,
+    5,
+  ],
+  never_read: [{ resources: ['users'], is_running: true }, 'never read whole: users', /wait for the sync/, 5],
   stale: [
     { resources: ['users', 'emails'], max_staleness_seconds: 7_200 },
     'the mirror is older than the 2h of worker.max_staleness: users, emails',
     /sync/,
     5,
   ],
-  deletions_refused: [
-    { resource: 'users', windows: 2 },
-    'many users disappeared from the server at once, and were kept here (2 windows)',
-    /--allow-deletions/,
-    5,
-  ],
-  never_read: [{ resources: ['users'], is_running: true }, 'never read whole: users', /wait for the sync/, 5],
-  not_settled: [
-    { cause: 'list_contradicts_itself', resources: ['users', 'emails'], windows: 3, reason: '5 more' },
-    'the server contradicts itself: 3 parts of users, emails are not up to date',
-    /sync/,
-    5,
-  ],
-  last_run: [
-    { started_at: timestampOf(now), status: 'failed', reasons: [{ resources: ['users'], reason: 'no answer' }] },
-    'the last sync, of 2026-03-11 10:00 UTC, failed',
-    /doctor/,
-    5,
-  ],
-  key_refused: [{ jobs: ['sync', 'check'] }, 'sync, check failed: the server refused the key', /doctor/, 5],
-  server_unreachable: [
-    { jobs: ['sync'] },
-    'sync failed: the server could not be reached, or gave no usable response',
-    /doctor/,
-    5,
-  ],
   job_failed: [
     { job: 'sync', run: 'r1', outcome: 'partial', exit_code: 5, parts: ['users partial'] },
-    'sync was not complete: users partial',
+    'sync ended with exit code 5: finished, but a part failed (users partial)',
     /status/,
     5,
   ],
@@ -121,12 +125,12 @@ test('the worst exit code counts, and without a problem it is 0', () => {
 describe('a job', () => {
   test.each([
     ['complete', 0, null],
-    ['partial', 5, 'sync was not complete'],
-    ['failed', 1, 'sync failed because of a bug in admin-mirror (exit code 1)'],
-    ['failed', 9, 'sync failed (exit code 9)'],
+    ['partial', 5, 'sync ended with exit code 5: finished, but a part failed'],
+    ['failed', 1, 'sync ended with exit code 1: a bug in admin-mirror; please report it'],
+    ['failed', 9, 'sync ended with exit code 9: failed'],
     ['failed', null, 'sync was ended by a signal, or could not be run'],
-    ['locked', 7, 'sync could not run: another run held the lock'],
-    ['interrupted', 143, 'sync was stopped by a signal'],
+    ['locked', 7, 'sync ended with exit code 7: another run holds the lock'],
+    ['interrupted', 143, 'sync ended with exit code 143: stopped by SIGTERM'],
     ['killed', null, 'sync ended because the worker died'],
   ] as const)('that ended as %s with %s: %s', (outcome, exitCode, what) => {
     const [problem] = problemsOf(facts({ judged: ran(outcome, exitCode) }), []);
@@ -143,10 +147,11 @@ describe('a job', () => {
       jobs: jobs.map((run) => ({ job: jobOf(run, { run }), judged: run === 'sync' ? judged : unreachable })),
     });
     const found = (judged: JobRun) => problemsOf(world(judged), []).map((problem) => [keyOf(problem), problem.facts]);
+    const kept = (code: string, ...names: readonly string[]) => [code, expect.objectContaining({ jobs: names })];
     const ofExport = ['job_failed:export', expect.objectContaining({ exit_code: 4 })];
-    expect(found(unreachable)).toEqual([['server_unreachable', { jobs: ['sync', 'verify'] }], ofExport]);
-    expect(found(ran('complete', 0))).toEqual([['server_unreachable', { jobs: ['verify'] }], ofExport]);
-    expect(found(ran('failed', 3))[0]).toEqual(['key_refused', { jobs: ['sync'] }]);
+    expect(found(unreachable)).toEqual([kept('server_unreachable', 'sync', 'verify'), ofExport]);
+    expect(found(ran('complete', 0))).toEqual([kept('server_unreachable', 'verify'), ofExport]);
+    expect(found(ran('failed', 3))[0]).toEqual(kept('key_refused', 'sync'));
   });
 
   test.each([

@@ -6,7 +6,7 @@ import { withReleases } from '../../model/releases.ts';
 import { resourceNames } from '../../model/resources.ts';
 import { dayMs, timestampOf } from '../../model/time.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
-import { detailsOf, effectsLine, lineOf, type Problem, wordsOf } from '../../worker/problems.ts';
+import { type Problem, wordsOf } from '../../worker/problem-words.ts';
 import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { daysUntil, lineOfCounts, nightsPicture, shownDays } from '../pictures.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
@@ -73,12 +73,12 @@ function problemTags(problems: readonly Problem[], visit: Visit): Html {
   const steps = problems.map((each) => stepTag(each, visit));
   const isRepeated = (at: number): boolean => String(steps[at]) === String(steps[at + 1]);
   return html`<h2>What is wrong</h2>
-    ${problems.map((each, at) => html`${problemTag(lineOf(each), linesUnder(each), detailsOf(each))} ${isRepeated(at) ? null : steps[at]}`)}`;
+    ${problems.map((each, at) => html`${oneProblemTag(each)} ${isRepeated(at) ? null : steps[at]}`)}`;
 }
 
-/** What follows from the problem, and what to do. */
-function linesUnder(problem: Problem): string {
-  return [effectsLine(problem), wordsOf(problem).next].filter((line) => line !== null).join('\n');
+function oneProblemTag(problem: Problem): Html {
+  const { line, effect, next, details } = wordsOf(problem);
+  return problemTag(line, [effect, next].filter((each) => each !== null).join('\n'), details);
 }
 
 const ofJobs: readonly string[] = ['job_failed', 'key_refused', 'server_unreachable', 'worker_file'];

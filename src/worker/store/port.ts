@@ -1,7 +1,7 @@
 /** What the worker stores: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { Problem } from '../problems.ts';
+import type { Problem } from '../problem-words.ts';
 import type { JobEnd } from '../run-job.ts';
 
 /**

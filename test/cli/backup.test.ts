@@ -21,7 +21,7 @@ import { openMirrorFile } from '../../src/store/open.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { insertRows, madeUpUsers } from '../support/mirror-file.ts';
-import { rowsOf } from '../support/relations.ts';
+import { rowsOf } from '../support/rows.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -6,7 +6,7 @@ import { runCli } from '../support/cli.ts';
 import { changePerson, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
 import { invoke } from '../support/invoke.ts';
 import { sync } from '../support/mirror.ts';
-import { rowsOf } from '../support/relations.ts';
+import { rowsOf } from '../support/rows.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

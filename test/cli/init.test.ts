@@ -96,7 +96,7 @@ describe('init without a terminal', () => {
   test('replaces another server only with --replace, and never the key', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
-    const text = '# mine\napi:\n  base_url: https://old.example.com # old\n  requests_per_second: 9 # slow\n';
+    const text = '# mine\napi:\n  base_url: https://old.example.com # old\n  requests_per_second: 90 # slow\n';
     writeFileSync(join(folder, configFile), text);
     writeFileSync(join(folder, 'k'), sandbox.key, { mode: 0o600 });
     const argv = [...given(), '--key-file', 'k'];
@@ -106,7 +106,7 @@ describe('init without a terminal', () => {
     expect(readFileSync(join(folder, configFile), 'utf8')).toBe(text);
     expect((await invoke([...argv, '--replace'], { folder })).code).toBe(0);
     const replaced = readFileSync(join(folder, configFile), 'utf8');
-    expect(replaced).toContain(`# mine\napi:\n  base_url: ${sandbox.url} # old\n  requests_per_second: 9 # slow\n`);
+    expect(replaced).toContain(`# mine\napi:\n  base_url: ${sandbox.url} # old\n  requests_per_second: 90 # slow\n`);
     expect(readFileSync(join(folder, 'k'), 'utf8')).toBe(sandbox.key);
   });
 

@@ -11,7 +11,7 @@ import { bulkWorld, creditFile } from '../support/bulk-cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { insertRows, madeUpUsers } from '../support/mirror-file.ts';
-import { rowsOf } from '../support/relations.ts';
+import { rowsOf } from '../support/rows.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const databases = ['mirror.db', 'journal.db'];

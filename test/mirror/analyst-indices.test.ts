@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest';
-import { rowsOf } from '../support/relations.ts';
-import { sync } from '../support/mirror.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { rowsOf } from '../support/rows.ts';
+import { newMirror, sync } from '../support/mirror.ts';
 
 function planOf(file: string, sql = 'SELECT * FROM emails WHERE user_id = 5'): string {
   const plan = rowsOf<{ detail: string }>(file, `EXPLAIN QUERY PLAN ${sql}`);
@@ -10,8 +8,7 @@ function planOf(file: string, sql = 'SELECT * FROM emails WHERE user_id = 5'): s
 }
 
 test('the emails of a user are found by an index only once all emails were read', async () => {
-  const sandbox = await startSandbox({ emails: 40 });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ emails: 40 });
   sandbox.control.setBehaviour({ forbidden: 'emails' });
   await sync(sandbox, file);
   expect(planOf(file)).toBe('SCAN emails');

@@ -1,11 +1,9 @@
 // @module-tag full
 import { expect, test } from 'vitest';
 import { dayMs, hourMs, minuteMs, parseInstant, systemClock } from '../../src/model/time.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
-import { expectMirrored, sync } from '../support/mirror.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync } from '../support/mirror.ts';
+import { valuesOf } from '../support/rows.ts';
 
 // The sandbox sends its clock in `Date`, which is right here.
 // proves: clocks
@@ -17,33 +15,27 @@ test.each([
   { wrongBy: -3 * minuteMs, told: '3 min behind', heldBy: 0 },
 ])('a clock that is wrong by $wrongBy ms makes nothing fresher than it is, and is reported', async (drawn) => {
   const { wrongBy, told, heldBy } = drawn;
-  const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 30, now: () => systemClock.now() });
   const clock = { now: () => systemClock.now() + wrongBy };
   const before = clock.now();
   const { report } = await sync(sandbox, file, { resources: ['users'], clock });
   const fresh = parseInstant(report.resources.users?.fresh_as_of) ?? 0;
   expect(Math.abs(fresh - (before - heldBy))).toBeLessThan(10_000);
-  const store = openMirrorStore(file);
-  const events = store
-    .events(10, ['clock_differs'])
-    .map(({ detail }) => detail ?? '')
+  const events = eventsOf(file, 'clock_differs')
+    .map(({ detail }) => detail)
     .join('\n');
-  store.close();
   expect(events).toContain(told);
   expect(events === '').toBe(told === '');
 });
 
 test('a clock that was ahead and is corrected causes no alarm, and fresh_as_of was never too late', async () => {
-  const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 30, now: () => systemClock.now() });
   const ahead = { now: () => systemClock.now() + 400 * dayMs };
   await sync(sandbox, file, { resources: ['users'], clock: ahead });
   await sync(sandbox, file, { resources: ['users'], clock: systemClock });
-  const store = openMirrorStore(file);
-  expect(store.events(10, ['clock_set_back'])).toEqual([]);
-  expect(parseInstant(store.freshAsOf('users')) ?? Infinity).toBeLessThanOrEqual(systemClock.now());
-  store.close();
+  expect(eventsOf(file, 'clock_set_back')).toEqual([]);
+  const [freshAsOf] = valuesOf<string>(file, "SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'");
+  expect(parseInstant(freshAsOf) ?? Infinity).toBeLessThanOrEqual(systemClock.now());
 });
 
 // At five past midnight the machine that is behind is still in the day before, and its open window starts a day earlier.
@@ -52,34 +44,27 @@ test.each([
   { time: '00:05', atMost: 30 },
 ])('at $time a machine whose clock is behind continues from what another one read', async ({ time, atMost }) => {
   const now = Date.parse(`2026-03-10T${time}:00Z`);
-  const sandbox = await startSandbox({ users: 300, now: () => now });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 300, now: () => now });
   const tried = { resources: ['users'], pageSize: 10, requestsPerRun: 0 } as const;
   await sync(sandbox, file, { ...tried, clock: { now: () => now } });
   const before = sandbox.control.requests().total;
   const behind = { now: () => now - 20 * minuteMs };
   const { report } = await sync(sandbox, file, { ...tried, clock: behind });
   expect(report.resources.users?.status).toBe('complete');
-  const store = openMirrorStore(file);
-  expect(store.events(10, ['clock_set_back'])).toEqual([]);
-  store.close();
+  expect(eventsOf(file, 'clock_set_back')).toEqual([]);
   expect(before).toBeGreaterThan(40);
   expect(sandbox.control.requests().total - before).toBeLessThan(atMost);
 });
 
 test('an impossible age from a cache does not count as a clock difference', async () => {
-  const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 30, now: () => systemClock.now() });
   const cached = await behindProxy(sandbox, () => ({ headers: { age: '1000000000000' } }));
   await sync(cached, file, { resources: ['users'], clock: systemClock });
-  const store = openMirrorStore(file);
-  expect(store.events(10, ['clock_differs'])).toEqual([]);
-  store.close();
+  expect(eventsOf(file, 'clock_differs')).toEqual([]);
 });
 
 test('a clock that was set back hides no new record under a reused id', async () => {
-  const sandbox = await startSandbox({ users: 12 });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 12 });
   let setBackMs = 0;
   const clock = { now: () => sandbox.control.now() - setBackMs };
   await sync(sandbox, file, { resources: ['users'], clock });
@@ -92,9 +77,7 @@ test('a clock that was set back hides no new record under a reused id', async ()
 });
 
 test('a clock that is set back makes no old evidence fresh: the record that seems deleted is requested again', async () => {
-  const sandbox = await startSandbox({ users: 12 });
-  const file = `${temporaryFolder()}/mirror.db`;
-  await sync(sandbox, file, { resources: ['users'] });
+  const { sandbox, file } = await mirrored({ users: 12 }, { resources: ['users'] });
   sandbox.control.remove('users', 5);
   let requests = 0;
   let isSet = false;

@@ -1,6 +1,5 @@
 /** The change cursor: which changes get a number, and which cursors are refused. */
 import { copyFileSync, rmSync } from 'node:fs';
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
 import { dayMs, hourMs, systemClock } from '../../src/model/time.ts';
@@ -10,7 +9,7 @@ import { changedRows } from '../support/changed-rows.ts';
 import { consumerOf, cursorOf, refusalOf } from '../support/consumer.ts';
 import { withSnapshot } from '../support/history.ts';
 import { mirrored, sync } from '../support/mirror.ts';
-import { rowsOf } from '../support/relations.ts';
+import { alter, rowsOf } from '../support/rows.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const small = { users: 12, packages: 3, emails: 6, coupons: 4 } as const;
@@ -27,12 +26,6 @@ function changesSince(file: string, cursor: string): Record<string, { rows: numb
     });
     return Object.fromEntries(changes);
   });
-}
-
-function change(file: string, sql: string): void {
-  const database = openMirrorFile(file);
-  database.exec(sql);
-  database.close();
 }
 
 /** Replaces the file with a copy, as a restore does. */
@@ -68,17 +61,16 @@ describe('a change gets a number', () => {
   test('if another program wrote to the file', async () => {
     const { sandbox, file } = await mirrored(small);
     const before = cursorOf(file);
-    change(
-      file,
+    const program = openMirrorFile(file);
+    program.exec(
       `UPDATE users SET first_name = 'x' WHERE id = 4; DELETE FROM users WHERE id = 5;
        INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (900, '', ''), (901, '', '')`,
     );
+    program.close();
     expect(changesSince(file, before)).toMatchObject({ users: { rows: [4, 900, 901], gone: ['5'] } });
     // Rows of a program without this program's functions are numbered by the next run.
-    const shell = new SqliteDatabase(file);
-    shell.exec("INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (902, '', ''), (903, '', '')");
-    shell.exec('DELETE FROM users WHERE id = 6');
-    shell.close();
+    alter(file, "INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (902, '', ''), (903, '', '')");
+    alter(file, 'DELETE FROM users WHERE id = 6');
     await sync(sandbox, file, { mode: 'full' });
     // That run also removes the rows that the server does not have.
     const { users, users_history: history } = changesSince(file, before);
@@ -152,9 +144,7 @@ describe('a cursor', () => {
     const { sandbox, file } = await mirrored(small);
     const copy = `${temporaryFolder()}/copy.db`;
     const atCopy = cursorOf(file);
-    const database = new SqliteDatabase(file);
-    await database.backup(copy);
-    database.close();
+    alter(file, `VACUUM INTO '${copy}'`);
     const again = async (balance: number) => {
       for (const id of [1, 2, 3]) sandbox.control.update('users', id, { balance });
       await sync(sandbox, file);
@@ -183,9 +173,7 @@ describe('a cursor', () => {
     let during = '';
     const onEvent = ({ kind, resource }: { readonly kind: string; readonly resource?: unknown }): void => {
       if (kind !== 'page' || resource !== 'users' || during !== '') return;
-      const database = new SqliteDatabase(file);
-      database.exec(`VACUUM INTO '${copy}'`);
-      database.close();
+      alter(file, `VACUUM INTO '${copy}'`);
       during = cursorOf(file);
     };
     for (const name of ['users', 'packages', 'emails', 'coupons'] as const)

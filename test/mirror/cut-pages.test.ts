@@ -3,7 +3,6 @@
  * Servers whose pages leave out records that they count, which looks like totals that are too large. Nothing counts as fresh that
  * was not seen, and nothing is removed.
  */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
@@ -12,6 +11,7 @@ import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { valuesOf } from '../support/rows.ts';
 
 type Records = readonly { readonly id: number }[];
 
@@ -80,15 +80,6 @@ function sometimes(cut: CutPage, seed: number): CutPage {
   return (records, size) => (chance() < 0.3 ? cut(records, size) : records);
 }
 
-function rowsIn(file: string, sql: string): string[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    return database.prepare<[], string>(sql).pluck().all();
-  } finally {
-    database.close();
-  }
-}
-
 type Liar = readonly [name: string, cut: () => CutPage, behaviour: Partial<Behaviour>];
 
 const liars: readonly Liar[] = [
@@ -106,7 +97,7 @@ const liars: readonly Liar[] = [
 
 /** Whether the mirror has exactly the users of the server. */
 function isEqual(sandbox: Sandbox, file: string): boolean {
-  const rows = rowsIn(file, "SELECT id || ' ' || first_name FROM users ORDER BY id");
+  const rows = valuesOf(file, "SELECT id || ' ' || first_name FROM users ORDER BY id");
   const records = sandbox.control.dump('users').map(({ id, first_name: name }) => `${String(id)} ${String(name)}`);
   return rows.length === records.length && rows.every((row, at) => row === records[at]);
 }

@@ -2,21 +2,14 @@
 import SqliteDatabase from 'better-sqlite3';
 import type { FileError } from '../../src/model/errors.ts';
 import { describe, expect, test } from 'vitest';
-import { recordDifferences } from '../../src/mirror/open.ts';
-import { openStatus } from '../../src/mirror/open-status.ts';
 import { eraEnd } from '../../src/model/era.ts';
-import { Releases } from '../../src/model/releases.ts';
 import type { Day } from '../../src/model/time.ts';
-import type { Settings } from '../../src/settings/settings.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import { sealOf } from '../../src/mirror/store/page-memory.ts';
-import type { Window } from '../../src/store/mirror-types.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { expectMirrored, sync } from '../support/mirror.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
-import { verifyMirror } from '../support/verify.ts';
+import { eventsOf, expectMirrored, newMirror, sync, usersStatus } from '../support/mirror.ts';
+import { recordDifferences, verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
+import { alter, rowsOf, valuesOf } from '../support/rows.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
 const related = { ...shape, includes: { users: ['orders'] } } as const;
@@ -24,9 +17,8 @@ const related = { ...shape, includes: { users: ['orders'] } } as const;
 const nothingStale = { ...shape, requestsPerRun: 0 } as const;
 
 /** A mirror of 600 users in windows of a few pages, which it remembers. */
-async function mirrored() {
-  const sandbox = await startSandbox({ users: 600 });
-  const file = `${temporaryFolder()}/mirror.db`;
+async function readTwice() {
+  const { sandbox, file } = await newMirror({ users: 600 });
   for (let run = 0; run < 2; run += 1) {
     const { report } = await sync(sandbox, file, shape);
     expect(report.status).toBe('complete');
@@ -74,13 +66,6 @@ function declareUsers(file: string, declared: (sql: string) => string): string {
   return sql;
 }
 
-/** Records the differences that a comparison found, as the command does. */
-function note(file: string, differing: readonly Window[]): void {
-  const store = openMirrorStore(file);
-  recordDifferences(store, 'a-run', differing);
-  store.close();
-}
-
 /** The ids of rows that differ from the server. */
 async function wrongIn(file: string, sandbox: Parameters<typeof verifyMirror>[0]) {
   const { report, differing } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
@@ -91,10 +76,10 @@ async function wrongIn(file: string, sandbox: Parameters<typeof verifyMirror>[0]
 
 describe('100 rows that were damaged outside the program', () => {
   test('are all found by `verify --deep` and repaired by the next sync', async () => {
-    const { sandbox, file } = await mirrored();
+    const { sandbox, file } = await readTwice();
     const hit = damage(file, 100);
     const { ids, differing } = await wrongIn(file, sandbox);
-    note(file, differing);
+    recordDifferences(file, differing);
     expect([...ids].sort((a, b) => a - b)).toEqual(hit.sort((a, b) => a - b));
     const { report } = await sync(sandbox, file, nothingStale);
     expect(report.status).toBe('complete');
@@ -105,14 +90,12 @@ describe('100 rows that were damaged outside the program', () => {
   test.each(sample(['default', 'quick', 'full'] as const, 1))(
     'are repaired by a %s sync without a comparison',
     async (mode) => {
-      const { sandbox, file } = await mirrored();
+      const { sandbox, file } = await readTwice();
       damage(file, 100);
       const { report } = await sync(sandbox, file, { ...nothingStale, mode });
       expect(report.status).toBe('complete');
       expectMirrored(sandbox, file, ['users']);
-      const store = openMirrorStore(file);
-      expect(store.events(100, ['rows_altered']).length).toBeGreaterThan(5);
-      store.close();
+      expect(eventsOf(file, 'rows_altered').length).toBeGreaterThan(5);
     },
   );
 });
@@ -121,18 +104,15 @@ test.each(sample([0, 1, 2], 2))(
   'cells that another program alters during a sync, after %i syncs, are repaired by the next two',
   async (earlier) => {
     for (const moment of [1, 4, 9]) {
-      const sandbox = await startSandbox({ users: 200 });
-      const file = `${temporaryFolder()}/mirror.db`;
+      const { sandbox, file } = await newMirror({ users: 200 });
       for (let run = 0; run < earlier; run += 1) await sync(sandbox, file, shape);
       let pages = 0;
-      const alter = ({ kind }: SyncEvent) => {
+      const onEvent = ({ kind }: SyncEvent) => {
         if (kind === 'page') pages += 1;
         if (kind !== 'page' || pages !== moment) return;
-        const other = new SqliteDatabase(file);
-        other.exec("UPDATE users SET first_name = 'Altered' WHERE id % 3 = 0");
-        other.close();
+        alter(file, "UPDATE users SET first_name = 'Altered' WHERE id % 3 = 0");
       };
-      await sync(sandbox, file, { ...shape, concurrency: 1, onEvent: alter });
+      await sync(sandbox, file, { ...shape, concurrency: 1, onEvent });
       expect(pages).toBeGreaterThanOrEqual(moment);
       await sync(sandbox, file, shape);
       expect((await sync(sandbox, file, shape)).report.status).toBe('complete');
@@ -143,11 +123,10 @@ test.each(sample([0, 1, 2], 2))(
 
 /** A mirror with one wrong row that nothing shows, as after a bit that flipped on the disk. */
 async function wrongUnseen() {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   damage(file, 1);
-  const database = new SqliteDatabase(file);
-  expect(database.prepare('DELETE FROM mirror_touched').run().changes).toBeGreaterThan(0);
-  database.close();
+  expect(rowsOf(file, 'SELECT * FROM mirror_touched')).not.toEqual([]);
+  alter(file, 'DELETE FROM mirror_touched');
   expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(0);
   return { sandbox, file };
 }
@@ -161,16 +140,12 @@ test('a full sync compares every row, even if the remembered pages match a wrong
 
 test('pages that another version remembered are compared again, because it may have made other rows of them', async () => {
   const { sandbox, file } = await wrongUnseen();
-  const database = new SqliteDatabase(file);
-  const pages = database
-    .prepare<[], Parameters<typeof sealOf>[0] & { seal: string }>('SELECT * FROM mirror_pages')
-    .all();
+  const pages = rowsOf<Parameters<typeof sealOf>[0] & { seal: string }>(file, 'SELECT * FROM mirror_pages');
   expect(pages.length).toBeGreaterThan(10);
   for (const page of pages) {
     expect(page.seal).toBe(sealOf(page));
-    database.prepare('UPDATE mirror_pages SET seal = ? WHERE seal = ?').run(sealOf(page, '0.0.1'), page.seal);
+    alter(file, `UPDATE mirror_pages SET seal = '${sealOf(page, '0.0.1')}' WHERE seal = '${page.seal}'`);
   }
-  database.close();
   const { report } = await sync(sandbox, file, shape);
   expect(report.resources.users?.updated).toBe(1);
   expectMirrored(sandbox, file, ['users']);
@@ -179,27 +154,22 @@ test('pages that another version remembered are compared again, because it may h
 test.each(['nothing', 'a record of another page'])(
   'a row that is changed by hand during a sync that finds %s changed is repaired by the next one',
   async (what) => {
-    const { sandbox, file } = await mirrored();
-    const other = new SqliteDatabase(file);
-    const [first = [], last = []] = other
-      .prepare<[], string>(
-        `SELECT ids FROM mirror_pages WHERE from_day = (SELECT from_day FROM mirror_pages GROUP BY from_day ORDER BY count(*) DESC)`,
-      )
-      .pluck()
-      .all()
-      .map((ids) => JSON.parse(ids) as number[]);
+    const { sandbox, file } = await readTwice();
+    const [first = [], last = []] = valuesOf<string>(
+      file,
+      'SELECT ids FROM mirror_pages WHERE from_day = (SELECT from_day FROM mirror_pages GROUP BY from_day ORDER BY count(*) DESC)',
+    ).map((ids) => JSON.parse(ids) as number[]);
     if (what !== 'nothing') sandbox.control.update('users', last[0] ?? 0, { first_name: 'Another' });
-    const change = other.prepare<[number | undefined]>(`UPDATE users SET email = 'x' || email WHERE id = ?`);
     let changes = 0;
     const onEvent = ({ kind }: SyncEvent) => {
-      if (kind === 'page' && changes === 0) ({ changes } = change.run(first[0]));
+      if (kind !== 'page' || (changes += 1) > 1) return;
+      alter(file, `UPDATE users SET email = 'x' || email WHERE id = ${first[0]}`);
     };
     const { report } = await sync(sandbox, file, { ...shape, onEvent });
-    other.close();
     // If the window of the row was not begun yet, this sync has repaired it already.
     const next = await sync(sandbox, file, shape);
     const updated = (report.resources.users?.updated ?? 0) + (next.report.resources.users?.updated ?? 0);
-    expect([changes, updated]).toEqual([1, what === 'nothing' ? 1 : 2]);
+    expect(updated).toBe(what === 'nothing' ? 1 : 2);
     expectMirrored(sandbox, file, ['users']);
   },
 );
@@ -208,7 +178,7 @@ test('a window that a comparison found to differ is read by the next sync', asyn
   const { sandbox, file } = await wrongUnseen();
   const { differing } = await wrongIn(file, sandbox);
   expect(differing).toHaveLength(1);
-  note(file, differing);
+  recordDifferences(file, differing);
   const { report } = await sync(sandbox, file, nothingStale);
   expect(report.resources.users).toMatchObject({ status: 'complete' });
   expectMirrored(sandbox, file, ['users']);
@@ -222,56 +192,25 @@ test.each([
   'DELETE FROM users WHERE id = 300',
   "UPDATE users SET email = 'x' WHERE id = 300; VACUUM",
 ])('the next sync, if a quick one, repairs what another program did twice: %s', async (sql) => {
-  const { sandbox, file } = await mirrored();
-  const other = new SqliteDatabase(file);
-  for (let round = 0; round < 2; round += 1) other.exec(sql);
-  other.close();
+  const { sandbox, file } = await readTwice();
+  for (let round = 0; round < 2; round += 1) alter(file, sql);
   const { report } = await sync(sandbox, file, { ...shape, mode: 'quick', allowDeletions: true });
   expect(report.resources.users?.status).toBe('complete');
   expectMirrored(sandbox, file, ['users']);
 });
 
 test('rows that a sync removes are no change by another program', async () => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   for (const { id } of sandbox.control.dump('users').slice(0, 3)) sandbox.control.remove('users', Number(id));
   const { report } = await sync(sandbox, file, { ...shape, mode: 'full' });
   expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 3 });
-  const database = new SqliteDatabase(file, { readonly: true });
-  expect(database.prepare('SELECT count(*) FROM mirror_touched').pluck().get()).toBe(0);
-  database.close();
+  expect(rowsOf(file, 'SELECT * FROM mirror_touched')).toEqual([]);
 });
-
-/** Runs SQL over the file as another program does. */
-function alter(file: string, sql: string): void {
-  const other = new SqliteDatabase(file);
-  other.exec(sql);
-  other.close();
-}
 
 const altered = "UPDATE users SET email = 'x' WHERE id = 300";
 
-/** What `status` says of the users. */
-function usersStatus(file: string) {
-  const settings = { store: { mirror: file } } as Settings;
-  const releases = new Releases();
-  const { users } = openStatus(settings, releases).resources;
-  return users;
-}
-
-test('until they are compared, rows that another program has changed are as fresh as nobody knows, and `status` names them', async () => {
-  const { sandbox, file } = await mirrored();
-  expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
-  alter(file, altered);
-  expect(usersStatus(file)).toMatchObject({
-    fresh_as_of: null,
-    open_problems: [{ problem: expect.stringContaining('another program has changed rows') }],
-  });
-  await sync(sandbox, file, { ...shape, mode: 'quick' });
-  expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
-});
-
 test('a walk that fails does not make the rows that it should have compared fresh', async () => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   alter(file, altered);
   sandbox.control.setBehaviour({ poisoned: 'users:300' });
   await sync(sandbox, file, { ...shape, mode: 'quick' });
@@ -279,7 +218,7 @@ test('a walk that fails does not make the rows that it should have compared fres
 });
 
 test('a run does not end complete over rows that another program changed after their window was read', async () => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   let pages = 0;
   const onEvent = ({ kind }: SyncEvent) => {
     if (kind === 'page') pages += 1;
@@ -301,13 +240,8 @@ test('a run does not end complete over rows that another program changed after t
 });
 
 test('a sync of some days is not complete while rows of other days are not as they were read', async () => {
-  const { sandbox, file } = await mirrored();
-  const other = new SqliteDatabase(file);
-  const days = other
-    .prepare<[], string>('SELECT substr(created_at, 1, 10) FROM users ORDER BY created_at')
-    .pluck()
-    .all();
-  other.close();
+  const { sandbox, file } = await readTwice();
+  const days = valuesOf<string>(file, 'SELECT substr(created_at, 1, 10) FROM users ORDER BY created_at');
   alter(file, `UPDATE users SET email = 'x' WHERE substr(created_at, 1, 10) = '${days[0]}'`);
   const only = { from: days.at(-1) as Day, to: eraEnd };
   const { report } = await sync(sandbox, file, { ...shape, only });
@@ -315,7 +249,7 @@ test('a sync of some days is not complete while rows of other days are not as th
 });
 
 test('windows that leave days out are all read again', async () => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   alter(
     file,
     `UPDATE users SET email = 'x'; DELETE FROM mirror_touched;
@@ -330,7 +264,7 @@ test.each([
   ['null', null],
   ['a day in another window', '2020-02-02T02:02:02.000000Z'],
 ])('a record whose creation time becomes %s on the server moves to where it is shown', async (_, createdAt) => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   for (const id of [300, 301, 302]) {
     sandbox.control.update('users', id, { created_at: createdAt });
     for (const mode of ['full', 'default'] as const) {
@@ -342,10 +276,8 @@ test.each([
 });
 
 test.each(['', ', _seq'])('a row that `INSERT OR REPLACE` moves to other days%s comes back', async (number) => {
-  const { sandbox, file } = await mirrored();
-  const other = new SqliteDatabase(file);
-  const columns = (other.pragma('table_info(users)') as { name: string }[]).map(({ name }) => `"${name}"`);
-  other.close();
+  const { sandbox, file } = await readTwice();
+  const columns = valuesOf<string>(file, `SELECT '"' || name || '"' FROM pragma_table_info('users')`);
   const kept = columns.filter((name) => name !== '"_seq"' || number !== '');
   const values = kept.map((name) => (name === '"created_at"' ? "'2020-02-02T02:02:02.000000Z'" : name));
   alter(
@@ -361,8 +293,7 @@ test.each(['', ', _seq'])('a row that `INSERT OR REPLACE` moves to other days%s 
 });
 
 test('a wrong row that left no trace is found within a hundred runs', async () => {
-  const sandbox = await startSandbox({ users: 40 });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 40 });
   for (let run = 0; run < 2; run += 1) await sync(sandbox, file, shape);
   alter(file, "UPDATE users SET email = 'x', _seq = _seq + 1 WHERE id IN (1, 40); DELETE FROM mirror_touched");
   let updated = 0;
@@ -376,7 +307,7 @@ test('a wrong row that left no trace is found within a hundred runs', async () =
 describe('a mirror is refused in words', () => {
   /** The message and advice of a sync of a mirror that was altered so, and the message of its status. */
   async function refusalAfter(sql: string) {
-    const { sandbox, file } = await mirrored();
+    const { sandbox, file } = await readTwice();
     await sync(sandbox, file, related);
     alter(file, sql);
     const { message, advice } = (await sync(sandbox, file, shape).catch((thrown: unknown) => thrown)) as FileError;
@@ -435,7 +366,7 @@ describe('a mirror is refused in words', () => {
 });
 
 test('tables, views, columns and indices of another program are no harm', async () => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   await sync(sandbox, file, related);
   alter(
     file,
@@ -462,7 +393,7 @@ test.each([
   "INSERT INTO mirror_journal VALUES (1, '{}')",
   "INSERT INTO mirror_relations VALUES ('x', 'orders', 'x_orders', 1, '[]', '')",
 ])('no other program can write what this one could not read: %s', async (sql) => {
-  const { file } = await mirrored();
+  const { file } = await readTwice();
   expect(() => alter(file, sql)).toThrow(/CHECK|JSON/);
 });
 
@@ -476,7 +407,7 @@ test.each([
   "json_set(value, '$.clockAheadMs', 1e300)",
   "json_set(value, '$.notes', json('[1]'))",
 ])('a profile that no server can have counts as missing, and is measured again: %s', async (value) => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   const { measured_at: _, ...measured } = usersStatus(file).capabilities ?? { measured_at: '' };
   alter(file, `UPDATE mirror_capabilities SET value = ${value}`);
   expect(usersStatus(file).capabilities).toBeNull();
@@ -487,7 +418,7 @@ test.each([
 });
 
 test('windows that were read by a profile that is lost count as never read', async () => {
-  const { sandbox, file } = await mirrored();
+  const { sandbox, file } = await readTwice();
   alter(file, 'DELETE FROM mirror_capabilities');
   const { report } = await sync(sandbox, file, nothingStale);
   expect(report).toMatchObject({ status: 'complete', resources: { users: { received: 600 } } });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { RunPlan } from '../../src/mirror/open.ts';
 import { dayMs } from '../../src/model/time.ts';
 import { runCli } from '../support/cli.ts';
-import { sync } from '../support/mirror.ts';
+import { newMirror, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -25,9 +25,8 @@ test('a dry run shows each step with its reason and its requests, and sends noth
 });
 
 test('a quick run over sealed windows makes only the requests of its plan', async () => {
-  const sandbox = await startSandbox({ users: 200 });
+  const { sandbox, file } = await newMirror({ users: 200 });
   sandbox.control.advanceClock(10 * dayMs);
-  const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, { pageSize: 20, windowPages: 3 });
   const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3, mode: 'quick' });
   const { users, emails } = report.resources;

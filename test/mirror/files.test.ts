@@ -10,7 +10,7 @@ import type { RunReport } from '../../src/store/mirror-types.ts';
 import { rowsOf, textOf } from '../property/server-history.ts';
 import { finished, runCli, startCli, type CliResult } from '../support/cli.ts';
 import { commandFile } from '../support/command-file.ts';
-import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { expectMirrored, newMirror, sync, type SyncTry } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
@@ -132,9 +132,8 @@ describe('a clock that is set forward and back between runs', () => {
     'loses nothing, and fresh_as_of is true whenever the clock is right ($mode, $days)',
     async (drawn) => {
       const { mode, days } = drawn;
-      const sandbox = await startSandbox({ packages: 0, emails: 0, coupons: 0 });
+      const { sandbox, file } = await newMirror({ packages: 0, emails: 0, coupons: 0 });
       const { control } = sandbox;
-      const file = `${temporaryFolder()}/mirror.db`;
       const fields = resourceOf('users').fields.map(({ name }) => name);
       const touched = new Map<number, number>();
       const removed = new Map<number, number>();

@@ -1,19 +1,12 @@
 /** What another program does to related records, to what the mirror remembers, or by adding rows: it is seen at once, and mended. */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { recordDifferences } from '../../src/mirror/open.ts';
-import { openStatus } from '../../src/mirror/open-status.ts';
-import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { Releases } from '../../src/model/releases.ts';
-import type { Settings } from '../../src/settings/settings.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
-import { expectMirrored, sync, type SyncTry } from '../support/mirror.ts';
-import { expectRelated, rowsOf } from '../support/relations.ts';
+import { expectMirrored, newMirror, sync, type SyncTry, usersStatus } from '../support/mirror.ts';
+import { expectRelated } from '../support/relations.ts';
 import { sample } from '../support/part.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
-import { verifyMirror } from '../support/verify.ts';
+import { recordDifferences, verifyMirror } from '../support/verify.ts';
+import { alter, rowsOf } from '../support/rows.ts';
 
 const relations = ['orders', 'payments'] as const;
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3, includes: { users: relations } } as const;
@@ -22,28 +15,13 @@ const quick = { ...shape, mode: 'quick' } as const;
 
 /** A mirror of 200 users with their orders and payments, in windows of a few pages, which it remembers. */
 async function mirrored(tried: SyncTry = shape) {
-  const sandbox = await startSandbox({ users: 200, packages: 12 });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 120, packages: 12 });
   for (let run = 0; run < 2; run += 1) {
     expect((await sync(sandbox, file, tried)).report.status).toBe('complete');
   }
-  expect(statusOf(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
+  expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
   for (const relation of relations) expect(expectRelated(sandbox, file, 'users', relation)).toBeGreaterThan(20);
   return { sandbox, file };
-}
-
-/** Runs SQL over the file as the shell of SQLite does, which does not enforce foreign keys. */
-function alter(file: string, sql: string, foreignKeys = false): void {
-  const other = new SqliteDatabase(file);
-  other.pragma(`foreign_keys = ${foreignKeys}`);
-  other.exec(sql);
-  other.close();
-}
-
-/** What `status` says of the users. */
-function statusOf(file: string) {
-  const settings = { store: { mirror: file } } as Settings;
-  return openStatus(settings, new Releases()).resources.users;
 }
 
 const notesIn = (file: string) => rowsOf(file, 'SELECT * FROM mirror_touched');
@@ -72,9 +50,9 @@ describe('related records that another program has changed', () => {
   test.each(sample(relatedEdits, 2))('are as fresh as nobody knows until the next sync mends them: %s', async (sql) => {
     const { sandbox, file } = await mirrored();
     alter(file, sql);
-    expect(statusOf(file).fresh_as_of).toBeNull();
+    expect(usersStatus(file).fresh_as_of).toBeNull();
     expect((await sync(sandbox, file, quick)).report.resources.users?.status).toBe('complete');
-    expect(statusOf(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
+    expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
     expectEqual(sandbox, file);
   });
 
@@ -89,7 +67,7 @@ describe('related records that another program has changed', () => {
 
   test('go with the parent that another program deletes, and leave no note that no window has', async () => {
     const { sandbox, file } = await mirrored();
-    alter(file, `DELETE FROM users WHERE id = ${someone}`, true);
+    alter(file, `PRAGMA foreign_keys = ON; DELETE FROM users WHERE id = ${someone}`);
     expect((await sync(sandbox, file, quick)).error).toBeNull();
     expectEqual(sandbox, file);
   });
@@ -117,9 +95,7 @@ describe('related records that another program has changed', () => {
         { id: payer, fields: ['email', 'payments'] },
       ],
     });
-    const store = openMirrorStore(file);
-    recordDifferences(store, 'a-run', differing);
-    store.close();
+    recordDifferences(file, differing);
     await sync(sandbox, file, quick);
     expectEqual(sandbox, file);
   });
@@ -149,20 +125,21 @@ test('related records that a sync changes or removes are no change by another pr
 const columns = 'id, created_at, _first_seen_at, _changed_at';
 const added = `INSERT INTO users (${columns}) SELECT id + 1000000, created_at, '', '' FROM users WHERE id = 100`;
 
-describe('rows that another program adds', () => {
+describe('rows that another program adds or changes', () => {
   test.each([
     added,
     `INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (1000000, '', '')`,
     "UPDATE users SET _seq = 0, email = 'x' WHERE id = 100",
-  ])('are as fresh as nobody knows, and `status` says so, until the next sync removes them: %s', async (sql) => {
+    "UPDATE users SET email = 'x' WHERE id = 100",
+  ])('are as fresh as nobody knows, and `status` says so, until the next sync mends them: %s', async (sql) => {
     const { sandbox, file } = await mirrored();
     alter(file, sql);
-    expect(statusOf(file)).toMatchObject({
+    expect(usersStatus(file)).toMatchObject({
       fresh_as_of: null,
       open_problems: [{ problem: expect.stringContaining('another program has changed rows') }],
     });
     await sync(sandbox, file, { ...quick, allowDeletions: true });
-    expect(statusOf(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
+    expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
     expectEqual(sandbox, file);
   });
 
@@ -216,10 +193,10 @@ test.each(sample(strayDays, 2))(
   async (sql) => {
     const { sandbox, file } = await mirrored();
     alter(file, sql);
-    expect(statusOf(file).fresh_as_of).toBeNull();
+    expect(usersStatus(file).fresh_as_of).toBeNull();
     await sync(sandbox, file, { ...shape, allowDeletions: true });
     expect((await sync(sandbox, file, shape)).report.status).toBe('complete');
-    expect(statusOf(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
+    expect(usersStatus(file)).toMatchObject({ fresh_as_of: expect.any(String), open_problems: [] });
     expectEqual(sandbox, file);
   },
 );
@@ -231,6 +208,6 @@ test.each(['DROP TABLE user_orders', 'DROP TRIGGER user_orders_buried', 'ALTER T
     alter(file, `DROP VIEW user_orders_flat; ${sql}`);
     const words = /is damaged: another program has removed or altered the (table|trigger) "?user_orders/;
     await expect(sync(sandbox, file, shape)).rejects.toThrow(words);
-    expect(() => statusOf(file)).toThrow(words);
+    expect(() => usersStatus(file)).toThrow(words);
   },
 );

@@ -3,29 +3,12 @@
  * Lists that show foreign records: those of another list, or two records under one id. The list is incomplete, and the run
  * says so.
  */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
 import { hourMs } from '../../src/model/time.ts';
-import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync, type SyncTry } from '../support/mirror.ts';
 import { verifyMirror } from '../support/verify.ts';
-
-function rowsIn<T>(file: string, sql: string): T[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    return database.prepare<[], T>(sql).all();
-  } finally {
-    database.close();
-  }
-}
-
-const eventsIn = (file: string, kind: string) =>
-  rowsIn<{ resource: string; subject: string; detail: string }>(
-    file,
-    `SELECT resource, subject, detail FROM mirror_events WHERE kind = '${kind}' ORDER BY resource, subject`,
-  );
+import { rowsOf } from '../support/rows.ts';
 
 describe('a list that shows the records of another', () => {
   const pairs = resourceNames.flatMap((name) =>
@@ -44,20 +27,19 @@ describe('a list that shows the records of another', () => {
       expect(report.resources[name]?.problem).toMatch(new RegExp(`is not a list of ${name}: .* look like ${other}`));
     }
     expectMirrored(sandbox, file);
-    expect(eventsIn(file, 'foreign_records')[0]).toMatchObject({ resource: name });
+    expect(eventsOf(file, 'foreign_records')[0]).toMatchObject({ resource: name });
     expect((await verifyMirror(sandbox, file, { deep: true })).error?.exitCode).not.toBe(0);
     sandbox.control.setBehaviour({ lists_of: '' });
     expect((await sync(sandbox, file)).report.status).toBe('complete');
     expectMirrored(sandbox, file);
-    expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
+    expect(rowsOf(file, `SELECT id FROM ${name}_history`)).toEqual([]);
   });
 
   test('writes no row into a new mirror, and a sync of only that list ends with 5', async () => {
-    const sandbox = await startSandbox({ behaviour: { lists_of: 'users:emails' } });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ behaviour: { lists_of: 'users:emails' } });
     const { report, error } = await sync(sandbox, file, { resources: ['users'] });
     expect([report.status, error?.exitCode]).toEqual(['failed', 5]);
-    expect(rowsIn(file, 'SELECT id FROM users')).toEqual([]);
+    expect(rowsOf(file, 'SELECT id FROM users')).toEqual([]);
     // Without six attempts for each page.
     expect(report.requests).toBeLessThan(20);
   });

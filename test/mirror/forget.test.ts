@@ -6,10 +6,9 @@ import type { Sandbox } from '../support/bent/sandbox.ts';
 import type { Person } from '../../src/model/identity.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { changePerson, helper, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
-import { expectMirrored, sync } from '../support/mirror.ts';
-import { expectRelated, rowsOf } from '../support/relations.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { expectMirrored, mirrored, newMirror, sync } from '../support/mirror.ts';
+import { expectRelated } from '../support/relations.ts';
+import { alter, rowsOf } from '../support/rows.ts';
 
 const some = { users: 60, packages: 12, emails: 80, coupons: 10 } as const;
 const includes = { users: ['orders', 'payments', 'address'], packages: ['orders'], emails: ['user'] };
@@ -21,22 +20,21 @@ interface Mirrored {
 
 /** A mirror with the person, now and before, in every table that can hold people. */
 async function mirrorWithPerson(): Promise<Mirrored> {
-  const sandbox = await startSandbox(some);
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror(some);
   const emails = placePerson(sandbox);
   await sync(sandbox, file, { includes });
   changePerson(sandbox, emails);
   await sync(sandbox, file, { includes });
-  const database = new SqliteDatabase(file);
-  database.exec(`
-    INSERT INTO mirror_events (at, resource, kind, subject, detail) VALUES
+  alter(
+    file,
+    `INSERT INTO mirror_events (at, resource, kind, subject, detail) VALUES
       ('now', 'users', 'unusable_id', 'null', '{"first_name":"Zephyrine"}'),
       ('now', 'users', 'test', 'zephyrine.quillfeather', NULL),
       ('now', 'users', 'test', 'kept', 'nobody in particular');
     UPDATE mirror_runs SET problem = 'no user zephyrine%40quill-feather.example';
     UPDATE mirror_run_resources SET problem = 'refused: Quillfeather' WHERE resource = 'users';
-    UPDATE mirror_windows SET problem = 'seen: ZEPHORA'`);
-  database.close();
+    UPDATE mirror_windows SET problem = 'seen: ZEPHORA'`,
+  );
   return { sandbox, file };
 }
 
@@ -46,24 +44,14 @@ function open(file: string, journal: ForgetPorts['journal'] = 'none', waitMs = 5
   return { store, journal, clock: systemClock };
 }
 
-/** Forgets the person and closes the mirror. */
-async function forget(file: string) {
-  const store = openForgetStore(file, systemClock, 50);
-  try {
-    return await forgetUser({ store, journal: 'none', clock: systemClock }, person);
-  } finally {
-    store.close();
-  }
+/** Does the work with the mirror and closes it. */
+async function closing<T>(file: string, work: (ports: ForgetPorts) => Promise<T>): Promise<T> {
+  const ports = open(file);
+  return work(ports).finally(() => ports.store.close());
 }
 
-async function undo(file: string) {
-  const store = openForgetStore(file, systemClock, 50);
-  try {
-    return await undoForget({ store, clock: systemClock }, String(person));
-  } finally {
-    store.close();
-  }
-}
+const forget = (file: string) => closing(file, (ports) => forgetUser(ports, person));
+const undo = (file: string) => closing(file, (ports) => undoForget(ports, String(person)));
 
 test('a person is removed even if the disk is too full to overwrite what is left, and the error says so', async () => {
   const { file } = await mirrorWithPerson();
@@ -272,9 +260,7 @@ describe('the person', () => {
 });
 
 test('nobody is forgotten while a sync is running', { tags: 'full' }, async () => {
-  const sandbox = await startSandbox(some);
-  const file = `${temporaryFolder()}/mirror.db`;
-  await sync(sandbox, file);
+  const { sandbox, file } = await mirrored(some);
   let refused: Promise<unknown> | undefined;
   await sync(sandbox, file, {
     onEvent: () => {

@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest';
 import { behindProxy } from '../support/altering-proxy.ts';
-import { sync } from '../support/mirror.ts';
-import { startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { newMirror, sync } from '../support/mirror.ts';
 
 /** A list that gives the newest first, whatever order is asked for. */
 const newestFirst = (path: string) => {
@@ -16,9 +14,8 @@ test.each([
 ] as const)(
   'a list that gives the newest first and ends after $depth of 1,000 records is not complete',
   async (drawn) => {
-    const sandbox = await startSandbox({ users: 1_000 });
+    const { sandbox, file } = await newMirror({ users: 1_000 });
     sandbox.control.setBehaviour({ date_ranges: drawn.ranges, depth: drawn.depth });
-    const file = `${temporaryFolder()}/mirror.db`;
     const server = await behindProxy(sandbox, () => ({}), newestFirst);
     for (let run = 0; run < 2; run += 1) {
       const { report } = await sync(server, file, { resources: ['users'] });
@@ -28,8 +25,7 @@ test.each([
 );
 
 test.each([5_000, 1e15])('totals that are %d for every request leave each list incomplete', async (total) => {
-  const sandbox = await startSandbox();
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror();
   const server = await behindProxy(sandbox, ({ body }) => ({
     body: body.replace(/"total":\d+/, `"total":${total}`),
   }));

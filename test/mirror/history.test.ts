@@ -1,14 +1,13 @@
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs, later, minuteMs, timestampOf, type Clock, type Timestamp } from '../../src/model/time.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { tableRows, withSnapshot } from '../support/history.ts';
-import { sync, type SyncTry, underTriggers } from '../support/mirror.ts';
-import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { newMirror, sync, type SyncTry, underTriggers } from '../support/mirror.ts';
+import { sandboxNow } from '../support/sandbox.ts';
 import { pageRows } from '../support/page-rows.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { alter, rowsOf, valuesOf } from '../support/rows.ts';
 
 const usual = ['last_seen_at', 'last_login_at', 'updated_at'];
 
@@ -20,23 +19,11 @@ interface Version {
   readonly record: string;
 }
 
-function versionsIn(file: string, resource: ResourceName): Version[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    return database.prepare<[], Version>(`SELECT * FROM ${resource}_history ORDER BY rowid`).all();
-  } finally {
-    database.close();
-  }
-}
+const versionsIn = (file: string, resource: ResourceName) =>
+  rowsOf<Version>(file, `SELECT * FROM ${resource}_history ORDER BY rowid`);
 
-function rowIn(file: string, resource: ResourceName, id: number): Record<string, unknown> | undefined {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    return database.prepare<[number], Record<string, unknown>>(`SELECT * FROM ${resource} WHERE id = ?`).get(id);
-  } finally {
-    database.close();
-  }
-}
+const rowIn = (file: string, resource: ResourceName, id: number) =>
+  rowsOf(file, `SELECT * FROM ${resource} WHERE id = ?`, id)[0];
 
 /** A clock that stands still until it is moved, here and on the server. */
 function sharedClock(sandbox: Sandbox): Clock & { advance(ms: number): void; at(): Timestamp } {
@@ -52,24 +39,19 @@ function sharedClock(sandbox: Sandbox): Clock & { advance(ms: number): void; at(
 }
 
 async function begun(tried: SyncTry = {}) {
-  const sandbox = await startSandbox();
+  const { sandbox, file } = await newMirror();
   const clock = sharedClock(sandbox);
-  const file = `${temporaryFolder()}/mirror.db`;
   const again = (more: SyncTry = {}) => sync(sandbox, file, { clock, historyIgnore: usual, ...tried, ...more });
   const first = await again();
   expect(first.report.status).toBe('complete');
   return { control: sandbox.control, sandbox, clock, file, again };
 }
 
-describe('the first sync', () => {
-  test('makes no versions, and starts the history', async () => {
-    const { file, clock } = await begun();
-    expect(versionsIn(file, 'users')).toEqual([]);
-    expect(withSnapshot(file, (snapshot) => snapshot.historyReach('users'))).toEqual({
-      beginsAt: clock.at(),
-      wholeAt: clock.at(),
-    });
-  });
+test('the first sync makes no versions, and starts the history', async () => {
+  const { file, clock } = await begun();
+  expect(versionsIn(file, 'users')).toEqual([]);
+  const reach = withSnapshot(file, (snapshot) => snapshot.historyReach('users'));
+  expect(reach).toEqual({ beginsAt: clock.at(), wholeAt: clock.at() });
 });
 
 describe.each([
@@ -256,9 +238,7 @@ describe('a deletion', () => {
 
   test('of a suppressed record leaves nothing in the history', async () => {
     const { control, file, again } = await begun();
-    const database = new SqliteDatabase(file);
-    database.exec(`INSERT INTO mirror_suppressions (resource, id, user_id, since) VALUES ('coupons', 4, 1, 'now')`);
-    database.close();
+    alter(file, `INSERT INTO mirror_suppressions (resource, id, user_id, since) VALUES ('coupons', 4, 1, 'now')`);
     control.remove('coupons', 4);
     control.remove('coupons', 5);
     await again();
@@ -307,18 +287,19 @@ describe('versions older than history.keep', () => {
     const { control, file, clock, again } = await begun({ historyKeepMs: hourMs });
     control.remove('coupons', 4);
     await again();
-    const database = new SqliteDatabase(file);
-    database.exec(`WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2500)
+    alter(
+      file,
+      `WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2500)
       INSERT INTO coupons_history (id, change, valid_from, valid_to, record)
-      SELECT id, change, valid_from, valid_to, record FROM coupons_history, series`);
+      SELECT id, change, valid_from, valid_to, record FROM coupons_history, series`,
+    );
     // Notes how many are left before each step.
-    database.exec('CREATE TABLE steps (remaining)');
+    alter(file, 'CREATE TABLE steps (remaining)');
     const noting = `CREATE TRIGGER step BEFORE UPDATE ON mirror_history
       BEGIN INSERT INTO steps VALUES ((SELECT count(*) FROM coupons_history)); END`;
     clock.advance(2 * hourMs);
     expect((await again(underTriggers(file, noting))).report.status).toBe('complete');
-    expect(database.prepare('SELECT remaining FROM steps').pluck().all()).toEqual([2_501, 1_501, 501]);
-    database.close();
+    expect(valuesOf(file, 'SELECT remaining FROM steps')).toEqual([2_501, 1_501, 501]);
   });
 });
 
@@ -357,9 +338,7 @@ test('several changes of a record at one moment are reported in order', async ()
   show('four');
   store.close();
   // The order is that of the rows, which VACUUM must not change.
-  const database = new SqliteDatabase(file);
-  database.exec('VACUUM');
-  database.close();
+  alter(file, 'VACUUM');
   const at = timestampOf(sandboxNow + hourMs);
   const changes = withSnapshot(file, (snapshot) => [...snapshot.changes('coupons', { from: at, to: at })]);
   expect(changes.map(({ kind, before, after }) => [kind, before?.[1], after?.[1]])).toEqual([

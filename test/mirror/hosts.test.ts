@@ -1,17 +1,16 @@
 // @module-tag full
 /** Hosts that deviate from the reference: compression, caches, and pages that they cannot make. */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { measureProfile } from '../../src/mirror/measure.ts';
 import { addDays, type Day, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
-import { expectMirrored, sync, testClient } from '../support/mirror.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync, testClient } from '../support/mirror.ts';
 import { call } from '../sandbox/call.ts';
-import { runCli } from '../support/cli.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
+import { rowsOf, valuesOf } from '../support/rows.ts';
 
 describe('a mirror is equal to a server', () => {
   test.each(
@@ -26,31 +25,16 @@ describe('a mirror is equal to a server', () => {
       2,
     ),
   )('whose bodies have %o', async (behaviour) => {
-    const sandbox = await startSandbox({ behaviour });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ behaviour });
     expect((await sync(sandbox, file, { pageSize: 20 })).error).toBeNull();
     expectMirrored(sandbox, file);
   });
 
   test('that asks for every request to come back later, three times in a row', async () => {
     const behaviour = { read_error_503: 1, fault_streak: 3, retry_after_seconds: 0 };
-    const sandbox = await startSandbox({ behaviour });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ behaviour });
     expect((await sync(sandbox, file, { pageSize: 20 })).error).toBeNull();
     expectMirrored(sandbox, file);
-  });
-
-  test('whose bodies are compressed, if the command reads them', async () => {
-    const sandbox = await startSandbox({ behaviour: { compression: 'gzip', byte_order_mark: true } });
-    const folder = temporaryFolder();
-    const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
-    const { code } = await runCli(['sync', '--db', 'mirror.db'], {
-      folder,
-      environment,
-      constants: { api: { attempts: 2 } },
-    });
-    expect(code).toBe(0);
-    expectMirrored(sandbox, `${folder}/mirror.db`);
   });
 });
 
@@ -62,10 +46,8 @@ function failed(sandbox: Sandbox): number {
 
 /** The recorded page size of the resource. */
 function pageSizeOf(file: string, resource: string): number {
-  const database = new SqliteDatabase(file, { readonly: true });
-  const value = database.prepare('SELECT value FROM mirror_capabilities WHERE resource = ?').pluck().get(resource);
-  database.close();
-  return (JSON.parse(String(value)) as { pageSize: number }).pageSize;
+  const sql = "SELECT value ->> '$.pageSize' FROM mirror_capabilities WHERE resource = ?";
+  return valuesOf<number>(file, sql, resource)[0] ?? 0;
 }
 
 interface StoredWindow {
@@ -74,33 +56,15 @@ interface StoredWindow {
   readonly server_total: number;
 }
 
-function windowsOf(file: string): StoredWindow[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  const windows = database.prepare('SELECT * FROM mirror_windows').all();
-  database.close();
-  return windows as StoredWindow[];
-}
+const windowsOf = (file: string) => rowsOf<StoredWindow>(file, 'SELECT * FROM mirror_windows');
 
-function eventsOf(file: string, kind: string): { resource: string; subject: string; detail: string }[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  const events = database.prepare('SELECT resource, subject, detail FROM mirror_events WHERE kind = ?').all(kind);
-  database.close();
-  return events as { resource: string; subject: string; detail: string }[];
-}
-
-function idsIn(file: string, table: string): number[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  const ids = database.prepare(`SELECT id FROM "${table}" ORDER BY id`).pluck().all();
-  database.close();
-  return ids as number[];
-}
+const idsIn = (file: string, table: string) => valuesOf<number>(file, `SELECT id FROM "${table}" ORDER BY id`);
 
 describe('a host that cannot make large pages', () => {
   test.each(
     sample(['error_500', 'error_502', 'html', 'truncated', 'reset_middle', 'empty_body', 'says_so'] as const, 1),
   )('and fails with %s is mirrored completely, with pages that it can make from then on', async (how) => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
     const { report, error } = await sync(sandbox, file);
     expect(error).toBeNull();
     expect(report.requests).toBeLessThan(120);
@@ -115,16 +79,16 @@ describe('a host that cannot make large pages', () => {
   });
 
   test('and never responds is mirrored, too', { tags: 'full' }, async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 300, page_breaks_how: 'hang' } });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({
+      ...shop,
+      behaviour: { page_breaks_over: 300, page_breaks_how: 'hang' },
+    });
     expect((await sync(sandbox, file, { timeoutMs: 150, resources: ['users'] })).error).toBeNull();
     expectMirrored(sandbox, file, ['users']);
   });
 
   test('any more because its records grew is read in smaller pages from then on', async () => {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
-    await sync(sandbox, file, { resources: ['users'] });
+    const { sandbox, file } = await mirrored(shop, { resources: ['users'] });
     expect(pageSizeOf(file, 'users')).toBe(1_000);
     sandbox.control.setBehaviour({ page_breaks_over: 90 });
     sandbox.control.update('users', 5, { first_name: 'Ada' });
@@ -136,8 +100,7 @@ describe('a host that cannot make large pages', () => {
   });
 
   test('any more gets the extra requests that smaller pages need, and no more', { tags: 'full' }, async () => {
-    const sandbox = await startSandbox({ ...shop, users: 2_000 });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, users: 2_000 });
     const shape = { resources: ['users'], pageSize: 500, requestsPerRun: 20 } as const;
     await sync(sandbox, file, shape);
     sandbox.control.setBehaviour({ page_breaks_over: 30 });
@@ -161,35 +124,13 @@ describe('a host that cannot make large pages', () => {
   });
 
   test('because its records are long is read in pages of up to 8 MiB', { tags: 'full' }, async () => {
-    const sandbox = await startSandbox(shop);
+    const { sandbox, file } = await newMirror(shop);
     for (let id = 1; id <= shop.emails; id += 1) sandbox.control.update('emails', id, { content: 'x'.repeat(60_000) });
-    const file = `${temporaryFolder()}/mirror.db`;
     const { error } = await sync(sandbox, file, { resources: ['emails'] });
     expect(error).toBeNull();
     expectMirrored(sandbox, file, ['emails']);
     expect(pageSizeOf(file, 'emails')).toBeGreaterThan(100);
     expect(pageSizeOf(file, 'emails')).toBeLessThan(8_388_608 / 60_000);
-  });
-
-  test('is mirrored by the command', async () => {
-    const sandbox = await startSandbox({
-      ...shop,
-      behaviour: { page_breaks_over: 200, page_breaks_how: 'truncated', poisoned: 'emails:300' },
-    });
-    const folder = temporaryFolder();
-    const environment = {
-      ADMIN_MIRROR_BASE_URL: sandbox.url,
-      ADMIN_MIRROR_API_KEY: sandbox.key,
-    };
-    const { code, stderr } = await runCli(['sync', '--db', 'mirror.db'], {
-      folder,
-      environment,
-      constants: { api: { attempts: 2 } },
-    });
-    expect(stderr).toMatch(/emails.*1 record cannot be read, number \d+ of the list/);
-    expect(code).toBe(5);
-    expectMirrored(sandbox, `${folder}/mirror.db`, ['users', 'packages', 'coupons']);
-    expect(idsIn(`${folder}/mirror.db`, 'emails')).toHaveLength(449);
   });
 
   test.each([1, 3])('that fails only on its last page, of %i, keeps its page size', async (rest) => {
@@ -206,8 +147,7 @@ describe('a host that cannot make large pages', () => {
   });
 
   test('only for a moment keeps its page size', async () => {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror(shop);
     // As many as the attempts of a read.
     for (let time = 0; time < 8; time += 1)
       sandbox.control.faultNext({ fault: 'error_500', match: { path: '/users' } });
@@ -221,9 +161,7 @@ describe('failures that have nothing to do with the size of a page', () => {
   const large = { ...shop, users: 3_000, emails: 2_000 };
 
   test('for a while leave the page size as it was, and later runs cost what they did before', async () => {
-    const sandbox = await startSandbox(large);
-    const file = `${temporaryFolder()}/mirror.db`;
-    await sync(sandbox, file, shape);
+    const { sandbox, file } = await mirrored(large, shape);
     const plain = (await sync(sandbox, file, { ...shape, mode: 'full' })).report.requests;
     const bad = [{ read_error_500: 0.5 }, { read_error_500: 0.7 }, { read_html: 0.5 }, { read_truncated: 0.5 }];
     for (const behaviour of bad) {
@@ -265,8 +203,7 @@ describe('a page size that was lowered', () => {
   const shape = { resources: ['users'], mode: 'full' } as const;
 
   async function lowered() {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror(shop);
     const plain = (await sync(sandbox, file, shape)).report.requests;
     sandbox.control.setBehaviour({ page_breaks_over: 40 });
     await sync(sandbox, file, shape);
@@ -330,8 +267,10 @@ describe('a record that makes each of its pages fail', () => {
 
   // proves: bad-record
   test('is the only one missing, and is named with its place and the words of the server', async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { poisoned: 'users:301', page_breaks_how: 'says_so' } });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({
+      ...shop,
+      behaviour: { poisoned: 'users:301', page_breaks_how: 'says_so' },
+    });
     const { report, error } = await sync(sandbox, file, { pageSize: 100 });
     expect(error?.exitCode).toBe(5);
     expect(idsIn(file, 'users')).toEqual(sandbox.control.dump('users').flatMap(({ id }) => (id === 301 ? [] : [id])));
@@ -373,8 +312,7 @@ describe('a record that makes each of its pages fail', () => {
   });
 
   test('is named in each run, for some requests, and keeps no other change away', { tags: 'full' }, async () => {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror(shop);
     const quick = { pageSize: 100, resources: ['users'], mode: 'quick' } as const;
     const later = async () => {
       sandbox.control.advanceClock(60 * 60_000);
@@ -435,8 +373,7 @@ describe('a record that makes each of its pages fail', () => {
   });
 
   test('and many neighbours like it cost no more than a bound', { tags: 'full' }, async () => {
-    const sandbox = await startSandbox({ ...shop, users: 2_000 });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, users: 2_000 });
     sandbox.control.setBehaviour({
       poisoned: Array.from({ length: 900 }, (_, index) => `users:${500 + index}`).join(','),
     });
@@ -449,8 +386,7 @@ describe('a record that makes each of its pages fail', () => {
 
 describe('a window that fails on every request', () => {
   test.each(['first', 'second'])('keeps its own reason in the %s run, and affects no other', async (run) => {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror(shop);
     const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full' } as const;
     const { report: plain } = await sync(sandbox, file, shape);
     const [window] = windowsOf(file).filter(({ server_total: total }) => total > 20);
@@ -476,8 +412,7 @@ describe('windows that fail one after another', () => {
   test.each(sample(['error_502', 'html', 'reset_middle'] as const, 1))(
     'with %s do not stop the others while the server still gives its list',
     async (fault) => {
-      const sandbox = await startSandbox(shop);
-      const file = `${temporaryFolder()}/mirror.db`;
+      const { sandbox, file } = await newMirror(shop);
       const { report: plain } = await sync(sandbox, file, shape);
       const days = windowsOf(file).slice(2, 8);
       // If the server's own days are not known exactly, a day more is requested.
@@ -496,9 +431,7 @@ describe('windows that fail one after another', () => {
   );
 
   test('end the resource if the server gives nothing any more', async () => {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
-    await sync(sandbox, file, shape);
+    const { sandbox, file } = await mirrored(shop, shape);
     let pages = 0;
     const onEvent = ({ kind }: { readonly kind: string }) => {
       pages += Number(kind === 'page');
@@ -516,9 +449,7 @@ describe('a cache in front of the server', () => {
   const shape = { resources: ['users'], pageSize: 100, mode: 'full' } as const;
 
   test('is asked for fresh pages, and gives those', async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000 } });
-    const file = `${temporaryFolder()}/mirror.db`;
-    await sync(sandbox, file, shape);
+    const { sandbox, file } = await mirrored({ ...shop, behaviour: { cache_seconds: 3_000 } }, shape);
     sandbox.control.advanceClock(10 * minutes);
     sandbox.control.update('users', 5, { balance: 77.25 });
     expect((await sync(sandbox, file, shape)).error).toBeNull();
@@ -527,8 +458,7 @@ describe('a cache in front of the server', () => {
   });
 
   test('that gives old pages anyway makes nothing fresher than they are, and is reported', async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000, cache_obeys: false } });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, behaviour: { cache_seconds: 3_000, cache_obeys: false } });
     const first = await sync(sandbox, file, shape);
     const began = sandbox.control.now();
     sandbox.control.advanceClock(1 * minutes);
@@ -541,9 +471,8 @@ describe('a cache in front of the server', () => {
   });
 
   test('that gives an older page after newer ones hides no record behind an equal total', async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { cache_obeys: false } });
+    const { sandbox, file } = await newMirror({ ...shop, behaviour: { cache_obeys: false } });
     const { control } = sandbox;
-    const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, shape);
     await sync(sandbox, file, shape);
     const [front] = control.requests().recent.filter(({ url }) => /paginate=100&page=1&.*date=1000/.test(url));

@@ -3,18 +3,18 @@
  * Servers that say untrue things: lists that are empty for a while, totals that count what no page shows. Nothing is
  * removed that they still have, and no run sends more requests than it may.
  */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { type Altered, behindProxy, type Exchange } from '../support/altering-proxy.ts';
-import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync, type SyncTry } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
+import { valuesOf } from '../support/rows.ts';
 
 /** The fields of a list's envelope that are used here. */
 interface List {
@@ -25,17 +25,7 @@ interface List {
 
 type Report = Awaited<ReturnType<typeof sync>>;
 
-function rowsIn<T>(file: string, sql: string): T[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    return database.prepare<[], T>(sql).pluck().all();
-  } finally {
-    database.close();
-  }
-}
-
-const eventsIn = (file: string, kind: string) =>
-  rowsIn<string>(file, `SELECT resource FROM mirror_events WHERE kind = '${kind}' ORDER BY resource`);
+const eventsIn = (file: string, kind: string) => eventsOf(file, kind).map(({ resource }) => resource);
 
 const deletedOf = ({ report }: Report) => Object.values(report.resources).map(({ deleted }) => deleted);
 
@@ -59,7 +49,7 @@ describe('lists that are empty for a while', () => {
   )('%s remove no row, and the run says so', async (_, lie) => {
     const { sandbox, file } = await mirrored(shop);
     const measured = () =>
-      rowsIn<string>(file, 'SELECT value FROM mirror_capabilities').map((value): unknown => JSON.parse(value));
+      valuesOf<string>(file, 'SELECT value FROM mirror_capabilities').map((value): unknown => JSON.parse(value));
     const before = measured();
     sandbox.control.setBehaviour(lie);
     for (const mode of ['default', 'full', 'quick'] as const) {
@@ -73,7 +63,7 @@ describe('lists that are empty for a while', () => {
     sandbox.control.setChaos('calm');
     expect((await sync(sandbox, file)).report.status).toBe('complete');
     expectMirrored(sandbox, file);
-    for (const name of resourceNames) expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
+    for (const name of resourceNames) expect(valuesOf(file, `SELECT id FROM ${name}_history`)).toEqual([]);
   });
 
   test('in a large shop remove no row of its small windows either', { tags: 'full' }, async () => {
@@ -100,7 +90,7 @@ describe('lists that are empty for a while', () => {
       sandbox.control.setBehaviour({ empty_lists: '' });
       await sync(sandbox, file, tried);
       expectMirrored(sandbox, file, ['emails']);
-      expect(rowsIn(file, 'SELECT id FROM emails_history')).toEqual([]);
+      expect(valuesOf(file, 'SELECT id FROM emails_history')).toEqual([]);
     },
   );
 });
@@ -200,8 +190,7 @@ describe('a list that is read for the first time, and shows records only', () =>
   });
 
   test('that are deleted before they are read, is complete', async () => {
-    const sandbox = await startSandbox(shop);
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror(shop);
     let isRead = false;
     const onEvent: SyncTry['onEvent'] = ({ kind }) => {
       if (kind !== 'expected' || isRead) return;
@@ -249,7 +238,7 @@ describe('the brake', () => {
       [10, 10],
     ] as const) {
       const { sandbox, file } = await mirrored({ users: 200 }, tried);
-      const oldest = rowsIn<string>(
+      const oldest = valuesOf<string>(
         file,
         "SELECT to_day FROM mirror_windows WHERE resource = 'users' ORDER BY from_day",
       )[0];
@@ -306,7 +295,7 @@ async function firstNights(sandbox: Sandbox, file: string) {
 function bound(sandbox: Sandbox, file: string, { pageSize, requestsPerRun }: typeof tight): number {
   const pagesOf = (records: number) => Math.max(1, Math.ceil(records / pageSize));
   const pages = resourceNames.map((name) => {
-    const starts = rowsIn<string>(file, `SELECT from_day FROM mirror_windows WHERE resource = '${name}' ORDER BY 1`);
+    const starts = valuesOf<string>(file, `SELECT from_day FROM mirror_windows WHERE resource = '${name}' ORDER BY 1`);
     const times = sandbox.control.dump(name).map((record) => String(record['created_at']));
     const inWindows = starts.reduce((sum, start, index) => {
       const end = starts[index + 1] ?? '9';
@@ -341,8 +330,7 @@ describe('totals that count what no page shows', () => {
   )(
     'because they were only marked as deleted%s, leave the mirror complete, and are named (%o, %i of them)',
     async (_, behaviour, trashed) => {
-      const sandbox = await startSandbox({ ...shop, behaviour });
-      const file = `${temporaryFolder()}/mirror.db`;
+      const { sandbox, file } = await newMirror({ ...shop, behaviour });
       trash(sandbox, 'users', spread(trashed));
       await firstNights(sandbox, file);
       expectMirrored(sandbox, file, ['users']);
@@ -364,8 +352,7 @@ describe('totals that count what no page shows', () => {
   );
 
   test('because they were only marked as deleted are not believed in a list without order', async () => {
-    const sandbox = await startSandbox({ ...shop, behaviour: { sorts: 'ignored' } });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, behaviour: { sorts: 'ignored' } });
     trash(sandbox, 'users', spread(5));
     const { report, error } = await sync(sandbox, file);
     expect(report.resources.users).toMatchObject({ status: 'partial', problem: expect.stringContaining('no order') });
@@ -385,8 +372,7 @@ describe('totals that count what no page shows', () => {
       2,
     ),
   )('in other ways (%o) make the resource incomplete with one reason, and cost no more than the bound', async (lie) => {
-    const sandbox = await startSandbox({ ...shop, behaviour: lie });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, behaviour: lie });
     openMirrorStore(file).close();
     for (let night = 0; night < 3; night += 1) {
       const before = bound(sandbox, file, tight);
@@ -406,8 +392,7 @@ describe('totals that count what no page shows', () => {
   test.each(sample([{ totals_more: 100_000 }, { totals_more: 1_000_000_000 }, { totals_cap: 500 }] as const, 1))(
     'of %o from one night on keep each run within the bound, and take no row',
     async (lie) => {
-      const sandbox = await startSandbox(shop);
-      const file = `${temporaryFolder()}/mirror.db`;
+      const { sandbox, file } = await newMirror(shop);
       await firstNights(sandbox, file);
       sandbox.control.setBehaviour(lie);
       for (let night = 0; night < 3; night += 1) {
@@ -423,8 +408,7 @@ describe('totals that count what no page shows', () => {
 
   test('do not stop a list without ranges of days from being read in one run', { tags: 'full' }, async () => {
     const behaviour = { date_ranges: 'ignored' } as const;
-    const sandbox = await startSandbox({ ...shop, users: 2_000, behaviour });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, users: 2_000, behaviour });
     const { report, error } = await sync(sandbox, file, { ...tight, pageSize: 5, requestsPerRun: 0 });
     expect(error).toBeNull();
     expect(report.requests).toBeLessThanOrEqual(((2_000 + 230 + 40 + 30) / 5) * 1.3 + 50);
@@ -434,9 +418,7 @@ describe('totals that count what no page shows', () => {
   test.each(sample([2_000, 100_000, 1_000_000_000], 1))(
     'that were %i too large for one night do not keep later runs from reading changes',
     async (lie) => {
-      const sandbox = await startSandbox({ users: 300, emails: 50, behaviour: { page_max: 50 } });
-      const file = `${temporaryFolder()}/mirror.db`;
-      await sync(sandbox, file, tight);
+      const { sandbox, file } = await mirrored({ users: 300, emails: 50, behaviour: { page_max: 50 } }, tight);
       sandbox.control.setBehaviour({ totals_more: lie });
       await sync(sandbox, file, tight).catch(() => {});
       sandbox.control.setBehaviour({ totals_more: 0 });
@@ -464,8 +446,7 @@ describe('totals that count what no page shows', () => {
       1,
     ),
   )('which %s cause no storm of requests and hide no record', async (_, lie) => {
-    const sandbox = await startSandbox({ ...shop, behaviour: lie });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...shop, behaviour: lie });
     for (let night = 0; night < 3; night += 1) {
       expect(await firstNights(sandbox, file)).toBeLessThan(8);
       sandbox.control.remove('users', 100 + night);
@@ -494,16 +475,14 @@ describe('a server whose pages end at a depth', () => {
   const depths = [{ depth: 100 }, { depth: 100, depth_over: 'refuse' }, { depth: 100, depth_over: 'error' }] as const;
 
   test.each(depths)('(%o) is read completely if windows are no deeper', async (behaviour) => {
-    const sandbox = await startSandbox({ users: 600, behaviour });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ users: 600, behaviour });
     const { report } = await sync(sandbox, file, { ...tried, windowPages: 5 });
     expect(report.resources.users).toMatchObject({ status: 'complete', live: 600 });
     expectMirrored(sandbox, file, ['users']);
   });
 
   test.each(depths)('(%o) leaves deeper windows incomplete, with a reason, and takes no row', async (behaviour) => {
-    const sandbox = await startSandbox({ users: 600, behaviour });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ users: 600, behaviour });
     const deep = { ...tried, windowPages: 12 };
     const first = await sync(sandbox, file, deep);
     expect(first.error?.exitCode).toBe(5);
@@ -597,7 +576,7 @@ async function asleep(users: number, tried: SyncTry) {
 describe('a shop that rests over the winter', () => {
   test('is still read by ranges of days', async () => {
     const { sandbox, file } = await asleep(3_000, { pageSize: 50 });
-    const measured = rowsIn<string>(
+    const measured = valuesOf<string>(
       file,
       `SELECT value ->> '$.dates' FROM mirror_capabilities WHERE resource = 'users'`,
     );
@@ -612,7 +591,7 @@ describe('a shop that rests over the winter', () => {
 test('a list with many records a day, but none around New Year, is read by ranges of days', async () => {
   const { sandbox, file } = await asleep(20_000, { resources: ['users'], pageSize: 50 });
   expect(
-    rowsIn<string>(file, "SELECT value ->> '$.dates' FROM mirror_capabilities WHERE resource = 'users'"),
+    valuesOf<string>(file, "SELECT value ->> '$.dates' FROM mirror_capabilities WHERE resource = 'users'"),
   ).toContain('iso');
   const { report } = await sync(sandbox, file, { resources: ['users'], pageSize: 50, mode: 'quick' });
   expect(report.requests).toBeLessThanOrEqual(60);
@@ -627,7 +606,7 @@ describe('ids beyond 2^53', () => {
     const { sandbox, file, first } = await mirrored(shop, { pageSize: 40 });
     expect(first.report.status).toBe('complete');
     expect(first.report.requests).toBeLessThanOrEqual(45);
-    const idsIn = (name: string) => rowsIn<string>(file, `SELECT CAST(id AS TEXT) FROM ${name} ORDER BY id`);
+    const idsIn = (name: string) => valuesOf<string>(file, `SELECT CAST(id AS TEXT) FROM ${name} ORDER BY id`);
     const idsOf = (name: ResourceName) =>
       sandbox.control.dump(name).map(({ id }) => String(offset + BigInt(id as number)));
     expect(idsIn('users')).toEqual(idsOf('users'));

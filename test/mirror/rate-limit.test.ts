@@ -11,9 +11,8 @@ import { silentLog } from '../../src/model/log.ts';
 import { secondMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { virtualTime, type VirtualTime } from '../api/support/virtual-time.ts';
-import { expectMirrored } from '../support/mirror.ts';
-import { sandboxNow, startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { expectMirrored, newMirror } from '../support/mirror.ts';
+import { sandboxNow } from '../support/sandbox.ts';
 
 const limit = 20;
 const users = 1_000;
@@ -85,12 +84,11 @@ test.each(servers)(
   'a limit of 20 a second that is %s is used to at least 70 % and exceeded only a little',
   async (_, told, overrun) => {
     const time = passingTime();
-    const sandbox = await startSandbox({
+    const { sandbox, file } = await newMirror({
       users,
       now: () => time.clock.now(),
       behaviour: { rate_limit: limit, rate_window: 1, ...told },
     });
-    const file = `${temporaryFolder()}/mirror.db`;
     const started = time.clock.now();
     const { report } = await syncUsers(sandbox, file, time);
     expect(report.status).toBe('complete');

@@ -1,11 +1,11 @@
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { relationTables, resources } from '../../src/model/resources.ts';
-import { openReadingStore } from '../../src/data/reading.ts';
 import { inventory } from '../../src/data/inventory.ts';
-import { expectMirrored, sync, underTriggers } from '../support/mirror.ts';
-import { expectRelated, rowsOf } from '../support/relations.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync, underTriggers } from '../support/mirror.ts';
+import { withSnapshot } from '../support/history.ts';
+import { expectRelated } from '../support/relations.ts';
 import { startSandbox } from '../support/sandbox.ts';
+import { alter, rowsOf, valuesOf } from '../support/rows.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const some = { users: 120, packages: 12, emails: 80, coupons: 10 } as const;
@@ -15,24 +15,12 @@ const everything = {
   emails: resources.emails.includes,
 } as const;
 
-const newFile = (): string => `${temporaryFolder()}/mirror.db`;
-
-interface Event {
-  readonly resource: string;
-  readonly kind: string;
-  readonly subject: string;
-}
-
-const eventsOf = (file: string) => rowsOf<Event>(file, 'SELECT resource, kind, subject FROM mirror_events');
-
 /** The columns of a table or view, in order. */
-const columnsOf = (file: string, name: string): string[] =>
-  rowsOf<{ name: string }>(file, 'SELECT name FROM pragma_table_info(?)', name).map((column) => column.name);
+const columnsOf = (file: string, name: string) => valuesOf<string>(file, 'SELECT name FROM pragma_table_info(?)', name);
 
 describe('related records', () => {
   test("of every kind in the reference are read with their parents, and leave nothing in the parents' own columns", async () => {
-    const sandbox = await startSandbox({ ...some, chaos: 'rough' });
-    const file = newFile();
+    const { sandbox, file } = await newMirror({ ...some, chaos: 'rough' });
     const { report, error } = await sync(sandbox, file, { includes: everything, pageSize: 25 });
     expect(error).toBeNull();
     expect(report.status).toBe('complete');
@@ -57,8 +45,7 @@ describe('related records', () => {
   });
 
   test('are written if they changed, left if they did not, and removed if they vanished', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
+    const { sandbox, file } = await newMirror(some);
     const includes = { users: ['orders', 'payments'] };
     sandbox.control.setRelated('users', 3, 'orders', [
       { id: 1, name: 'first' },
@@ -68,9 +55,7 @@ describe('related records', () => {
     await sync(sandbox, file, { includes, resources: ['users'] });
     const before = rowsOf(file, 'SELECT rowid, * FROM user_orders WHERE user_id NOT IN (3, 4) ORDER BY rowid');
     expect(before.length).toBeGreaterThan(0);
-    const watch = new SqliteDatabase(file);
-    watch.exec('CREATE TABLE written (user_id INTEGER, what TEXT)');
-    watch.close();
+    alter(file, 'CREATE TABLE written (user_id INTEGER, what TEXT)');
     const noting = `
       CREATE TRIGGER inserted AFTER INSERT ON user_orders BEGIN INSERT INTO written VALUES (NEW.user_id, 'insert'); END;
       CREATE TRIGGER changed AFTER UPDATE ON user_orders BEGIN INSERT INTO written VALUES (NEW.user_id, 'update'); END;
@@ -93,8 +78,7 @@ describe('related records', () => {
   });
 
   test('are removed with a deleted parent', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
+    const { sandbox, file } = await newMirror(some);
     const includes = { users: ['ips'], emails: ['user'] };
     await sync(sandbox, file, { includes });
     const owner = sandbox.control.get('emails', 7)?.['user_id'];
@@ -108,8 +92,7 @@ describe('related records', () => {
   });
 
   test('keep their ids as text, or get their place as key if they have none', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
+    const { sandbox, file } = await newMirror(some);
     const uuid = '0b5c3c1e-7a0d-4c55-9f5e-7d1c2a3b4c5d';
     sandbox.control.setRelated('users', 3, 'payments', [{ id: uuid, amount: '12.50' }]);
     sandbox.control.setRelated('users', 3, 'orders', [{ id: 7 }, { id: '7' }, { id: '7#2' }, { id: 7 }]);
@@ -153,8 +136,7 @@ describe('the flat view', () => {
   };
 
   test('has a column for every key seen so far, the parent first, whatever the keys look like', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
+    const { sandbox, file } = await newMirror(some);
     const tried = { includes: { users: ['orders'] }, resources: ['users'] } as const;
     for (const { id } of sandbox.control.dump('users')) sandbox.control.setRelated('users', Number(id), 'orders', []);
     await sync(sandbox, file, tried);
@@ -190,12 +172,8 @@ describe('the flat view', () => {
   });
 
   test('and its table are in the data dictionary, and can be exported and queried', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
-    await sync(sandbox, file, { includes: everything });
-    const store = openReadingStore(file);
-    const snapshot = store.snapshot();
-    try {
+    const { file } = await mirrored(some, { includes: everything });
+    withSnapshot(file, (snapshot) => {
       const described = inventory(snapshot.relations());
       for (const { table, view } of relationTables) {
         for (const [name, kind] of [
@@ -209,17 +187,13 @@ describe('the flat view', () => {
           expect(() => [...snapshot.query(entry?.example ?? '').batches(() => 10)]).not.toThrow();
         }
       }
-    } finally {
-      snapshot.release();
-      store.close();
-    }
+    });
   });
 });
 
 describe('a server that', () => {
   test('ignores the include leaves the tables alone, and is reported once', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
+    const { sandbox, file } = await newMirror(some);
     const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;
     await sync(sandbox, file, tried);
     const before = rowsOf(file, 'SELECT * FROM user_orders');
@@ -229,15 +203,14 @@ describe('a server that', () => {
     }
     expect(before.length).toBeGreaterThan(0);
     expect(rowsOf(file, 'SELECT * FROM user_orders')).toEqual(before);
-    expect(eventsOf(file)).toEqual([{ resource: 'users', kind: 'relation_absent', subject: 'orders' }]);
+    expect(eventsOf(file)).toMatchObject([{ resource: 'users', kind: 'relation_absent', subject: 'orders' }]);
     expectRelated(sandbox, file, 'users', 'ips');
   });
 
   test('refuses the include is mirrored without it, with a problem that names the setting, and read with it once it is granted', async () => {
-    const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'orders' } });
-    const file = newFile();
+    const { sandbox, file } = await newMirror({ ...some, behaviour: { includes_refused: 'orders' } });
     const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;
-    const plain = await sync(sandbox, newFile(), { resources: ['users'] });
+    const plain = await sync(sandbox, `${temporaryFolder()}/mirror.db`, { resources: ['users'] });
     const { report, error } = await sync(sandbox, file, tried);
     expect(report.resources.users).toMatchObject({ status: 'partial', live: 120, server_total: 120 });
     expect(report.resources.users?.problem).toMatch(
@@ -259,15 +232,14 @@ describe('the setting', () => {
     const sandbox = await startSandbox(some);
     const asked = async (includes: object): Promise<number> => {
       sandbox.control.clearRequests();
-      const { report } = await sync(sandbox, newFile(), { includes, resources: ['users'] });
+      const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`, { includes, resources: ['users'] });
       return report.requests;
     };
     expect(await asked({ users: [] })).toBe(await asked({}));
   });
 
   test('with a new name makes everything be read once with it, and not again', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
+    const { sandbox, file } = await newMirror(some);
     const tried = { resources: ['users'], mode: 'quick' } as const;
     sandbox.control.advanceClock(10 * 86_400_000);
     await sync(sandbox, file, tried);
@@ -282,9 +254,7 @@ describe('the setting', () => {
   });
 
   test('with a name removed keeps what was read, marked as no longer included', async () => {
-    const sandbox = await startSandbox(some);
-    const file = newFile();
-    await sync(sandbox, file, { resources: ['users'], includes: { users: ['ips', 'devices'] } });
+    const { sandbox, file } = await mirrored(some, { resources: ['users'], includes: { users: ['ips', 'devices'] } });
     const before = rowsOf(file, 'SELECT * FROM user_devices');
     await sync(sandbox, file, { resources: ['users'], includes: { users: ['ips'] } });
     expect(rowsOf(file, 'SELECT * FROM user_devices')).toEqual(before);
@@ -296,8 +266,7 @@ describe('the setting', () => {
 });
 
 test('a page whose related records cannot be stored is not stored at all', async () => {
-  const sandbox = await startSandbox(some);
-  const file = newFile();
+  const { sandbox, file } = await newMirror(some);
   const tried = { includes: { users: ['ips'] }, resources: ['users'] } as const;
   await sync(sandbox, file, tried);
   const refusing = `CREATE TRIGGER no_room BEFORE INSERT ON user_ips BEGIN SELECT RAISE(ABORT, 'no room'); END`;

@@ -7,7 +7,7 @@ import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/bent/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
-import { expectMirrored, sync } from '../support/mirror.ts';
+import { expectMirrored, newMirror, sync } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
@@ -116,8 +116,7 @@ describe('an unchanged server', () => {
   });
 
   test('is synced if everything in a small mirror was deleted', async () => {
-    const sandbox = await startSandbox({ ...some, coupons: 5 });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ ...some, coupons: 5 });
     await sync(sandbox, file, { resources: ['coupons'] });
     for (let id = 1; id <= 5; id += 1) sandbox.control.remove('coupons', id);
     const { report } = await sync(sandbox, file, { resources: ['coupons'], allowDeletions: true });
@@ -272,8 +271,7 @@ describe('a server that stops responding', () => {
   });
 
   test('after most pages were read makes the run partial, not failed', async () => {
-    const sandbox = await startSandbox({ users: 200 });
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror({ users: 200 });
     let pages = 0;
     const { report, error } = await sync(sandbox, file, {
       resources: ['users'],

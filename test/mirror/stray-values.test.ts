@@ -1,19 +1,17 @@
 /** Values that their columns cannot hold: null in the column, complete in `_extra`, and in comparisons and history. */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
 import { tableRows } from '../support/history.ts';
-import { sync } from '../support/mirror.ts';
-import { sandboxNow, startSandbox } from '../support/sandbox.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { newMirror, sync } from '../support/mirror.ts';
+import { sandboxNow } from '../support/sandbox.ts';
 import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
+import { rowsOf } from '../support/rows.ts';
 
 const tried = { resources: ['users'], historyIgnore: ['last_seen_at', 'last_login_at', 'updated_at'] } as const;
 
 async function begun() {
-  const sandbox = await startSandbox();
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror();
   const again = () => sync(sandbox, file, tried);
   const change = (fields: Record<string, unknown>) => {
     sandbox.control.advanceClock(hourMs);
@@ -21,14 +19,7 @@ async function begun() {
     return again();
   };
   await again();
-  const rows = (sql: string) => {
-    const database = new SqliteDatabase(file, { readonly: true });
-    try {
-      return database.prepare<[], Record<string, unknown>>(sql).all();
-    } finally {
-      database.close();
-    }
-  };
+  const rows = (sql: string) => rowsOf(file, sql);
   return { sandbox, file, again, change, rows };
 }
 
@@ -108,8 +99,7 @@ test.each(
 });
 
 test.each(sample([0, -1], 1))('a user whose id is %i is mirrored like any other, even as the newest', async (id) => {
-  const sandbox = await startSandbox({ users: 20 });
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror({ users: 20 });
   sandbox.control.insert('users', { id });
   const night = async () => {
     sandbox.control.advanceClock(hourMs);

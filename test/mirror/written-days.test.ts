@@ -1,15 +1,15 @@
 /** Windows are days as creation times are written. Ranges may mean other days, but no record may be missed between them. */
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { dayMs, minuteMs } from '../../src/model/time.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy, eachRecord, eachUser } from '../support/altering-proxy.ts';
-import { expectMirrored, sync } from '../support/mirror.ts';
+import { expectMirrored, newMirror, sync } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { verifyMirror } from '../support/verify.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { valuesOf } from '../support/rows.ts';
 
 /** Enough users that ranges are measured to the minute. */
 const shop = { users: 20_000, packages: 0, emails: 0, coupons: 0 } as const;
@@ -36,11 +36,9 @@ async function nights(sandbox: Sandbox, forms: readonly ((time: string) => strin
   for (night = 0; night < forms.length; night += 1) {
     const { report } = await sync(proxy, file, { resources: ['users'], windowPages: 2 });
     sandbox.control.advanceClock(dayMs);
-    const database = new SqliteDatabase(file, { readonly: true });
-    const old = database.prepare<[string], number>('SELECT count(*) FROM users WHERE language <> ?').pluck();
+    const [old] = valuesOf(file, 'SELECT count(*) FROM users WHERE language <> ?', `n${night}`);
     const { status, live, deleted } = report.resources.users ?? {};
-    ends.push({ status, live, deleted, old: old.get(`n${night}`) });
-    database.close();
+    ends.push({ status, live, deleted, old });
   }
   return ends;
 }
@@ -86,8 +84,7 @@ const upgrades = [
 test.each(sample(upgrades, 2))(
   'a server that writes %s for each time after an upgrade is refused with the reason, and mirrored once it is accepted',
   async (_, form, words) => {
-    const sandbox = await startSandbox();
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror();
     let isUpgraded = false;
     const proxy = await behindProxy(
       sandbox,
@@ -105,12 +102,8 @@ test.each(sample(upgrades, 2))(
     expect(report.resources).toMatchObject(
       Object.fromEntries(resourceNames.map((name) => [name, { status: 'complete', inserted: 0, deleted: 0 }])),
     );
-    const database = new SqliteDatabase(file, { readonly: true });
-    const subjects = database.prepare<[], string>(
-      "SELECT DISTINCT resource FROM mirror_events WHERE subject = 'created_at'",
-    );
-    expect(subjects.pluck().all().toSorted()).toEqual([...resourceNames].toSorted());
-    database.close();
+    const lists = valuesOf(file, "SELECT DISTINCT resource FROM mirror_events WHERE subject = 'created_at' ORDER BY 1");
+    expect(lists).toEqual(resourceNames.toSorted());
     // The old form again, which is now unknown to the mirror.
     isUpgraded = false;
     expect(await sync(proxy, file, { acceptNewServer: true })).toMatchObject({ error: null });
@@ -124,8 +117,7 @@ describe.each([
   ['without a zone, with a T', (time: string): string => time.slice(0, 19)],
 ])('times that are written %s', (_, form) => {
   async function mirrored() {
-    const sandbox = await startSandbox();
-    const file = `${temporaryFolder()}/mirror.db`;
+    const { sandbox, file } = await newMirror();
     const written = eachRecord((record) => (record['created_at'] = form(String(record['created_at']))));
     let server = sandbox;
     const proxy = await behindProxy(

@@ -16,7 +16,7 @@ const readJson = (name) => JSON.parse(readFileSync(own(name), 'utf8'));
 
 /** The files that decide, each with the quick tests that hold it to that. */
 const rooms = readJson('rooms.json');
-/** What may stay as it is, with the reason: nobody can tell the changed program from the other. */
+/** By file and line, what may stay as it is, with the reason: nobody can tell the changed program from the other. */
 const known = readJson('left.json');
 
 const concurrency = Number(process.env['MUTATION_CONCURRENCY'] ?? 2);
@@ -59,8 +59,7 @@ function wordsOf(file, { location: { start, end }, replacement, mutatorName, sta
   return { line: start.line, code: line.trim(), from, to: replacement, mutatorName, status };
 }
 
-const isKnown = (file, { code, from, to }) =>
-  known.some((each) => each.file === file && each.code === code && each.from === from && each.to === to);
+const isKnown = (file, { code, from, to }) => known[file]?.[code]?.[`${from} -> ${to}`] !== undefined;
 
 mkdirSync(own('.found'), { recursive: true });
 process.chdir(root);

@@ -27,8 +27,7 @@ test('Node classes that are loaded late work as in the sources', () => {
     };
     return spawnSync(process.execPath, [commandFile, 'users', 'get', '1'], { env, encoding: 'utf8' }).stderr;
   };
-  expect(said(caFile)).toMatch(/127\.0\.0\.1:9/);
-  expect(said(caFile)).not.toMatch(/certificates/);
+  expect(said(caFile)).toMatch(/^(?![^]*certificates)[^]*127\.0\.0\.1:9/);
   expect(said(bad)).toMatch(/the certificates in .*bad\.pem cannot be read/);
 });
 

@@ -11,7 +11,7 @@ import { forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget
 import { openSandbox, type Sandbox } from '../support/bent/sandbox.ts';
 import { consumerOf } from '../support/consumer.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';
-import { rowsOf } from '../support/relations.ts';
+import { rowsOf } from '../support/rows.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
 import { randomFrom, ServerHistory, StepClock } from './server-history.ts';

@@ -49,23 +49,8 @@ const mostMs = 20_000;
 
 const pumps = [
   ...Array.from(' \t\n\r\0axA1.-_"\\/:,;([{<#%?=@&*\'`$|é\u200b'),
+  ...'a, 1, 1. a. a= a@ a: "a \\" \\\\ -- /* () [] "" \'\''.split(' '),
   'a ',
-  'a,',
-  '1,',
-  '1.',
-  'a.',
-  'a=',
-  'a@',
-  'a:',
-  '"a',
-  '\\"',
-  '\\\\',
-  '--',
-  '/*',
-  '()',
-  '[]',
-  '""',
-  "''",
   ' a=',
   '\n ',
   '\r\n',
@@ -129,7 +114,7 @@ function slowText({ source, flags }: Pattern): string | undefined {
 const all = globSync('**/*.ts', { cwd: root }).flatMap(patternsIn);
 
 // proves: slow-patterns
-test('no regular expression takes much longer than its text is long', () => {
+test('no regular expression takes much longer than its text is long', { tags: 'full' }, () => {
   expect(all.length).toBeGreaterThan(100);
   const slow = all.flatMap((pattern) => {
     const text = slowText(pattern);

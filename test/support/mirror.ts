@@ -1,17 +1,20 @@
 /** A mirror of a sandbox, and a comparison of the two, record for record. */
 import { mkdirSync } from 'node:fs';
-import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { type Client, openClient } from '../../src/api/operations.ts';
+import { openStatus } from '../../src/mirror/open-status.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import type { SyncRequest, SyncResult } from '../../src/mirror/sync.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { resourceNames, resourceOf, type Field, type ResourceName } from '../../src/model/resources.ts';
+import { Releases } from '../../src/model/releases.ts';
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
+import type { Settings } from '../../src/settings/settings.ts';
 import type { Sandbox, SandboxOptions } from './bent/sandbox.ts';
 import type { FreeSpace } from '../../src/store/files/durable-file.ts';
 import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { alter, rowsOf } from './rows.ts';
 import { startSandbox } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -85,10 +88,14 @@ export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}):
   }
 }
 
+/** A sandbox, and where its mirror will be. */
+export async function newMirror(options: SandboxOptions = {}) {
+  return { sandbox: await startSandbox(options), file: `${temporaryFolder()}/mirror.db` };
+}
+
 /** A sandbox, and a mirror of it that one run filled an hour ago. */
 export async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}) {
-  const sandbox = await startSandbox(options);
-  const file = `${temporaryFolder()}/mirror.db`;
+  const { sandbox, file } = await newMirror(options);
   const first = await sync(sandbox, file, tried);
   sandbox.control.advanceClock(hourMs);
   return { sandbox, file, first };
@@ -125,37 +132,44 @@ export function expectMirrored(
   file: string,
   resources: readonly ResourceName[] = resourceNames,
 ): void {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    for (const resource of resources) {
-      const { fields } = resourceOf(resource);
-      const rows = database.prepare<[], Record<string, unknown>>(`SELECT * FROM "${resource}" ORDER BY id`).all();
-      const inMirror = rows.map((row) => fields.map((field) => stored(field, row[field.name])));
-      const onServer = sandbox.control
-        .dump(resource)
-        .map((record) => fields.map((field) => expected(record[field.name])));
-      // Ids first: a missing record is reported as such, not as a thousand differing rows.
-      expect(inMirror.map(([id]) => id)).toEqual(onServer.map(([id]) => id));
-      expect(inMirror).toEqual(onServer);
-    }
-  } finally {
-    database.close();
+  for (const resource of resources) {
+    const { fields } = resourceOf(resource);
+    const rows = rowsOf(file, `SELECT * FROM "${resource}" ORDER BY id`);
+    const inMirror = rows.map((row) => fields.map((field) => stored(field, row[field.name])));
+    const onServer = sandbox.control.dump(resource).map((record) => fields.map(({ name }) => expected(record[name])));
+    // Ids first: a missing record is reported as such, not as a thousand differing rows.
+    expect(inMirror.map(([id]) => id)).toEqual(onServer.map(([id]) => id));
+    expect(inMirror).toEqual(onServer);
   }
+}
+
+export interface MirrorEvent {
+  readonly resource: string;
+  readonly kind: string;
+  readonly subject: string;
+  readonly detail: string;
+}
+
+/** What the runs have noted in the mirror, of one kind or of all, by resource. */
+export function eventsOf(file: string, kind = '%'): MirrorEvent[] {
+  const sql = 'SELECT resource, kind, subject, detail FROM mirror_events WHERE kind LIKE ? ORDER BY resource, subject';
+  return rowsOf<MirrorEvent>(file, sql, kind);
+}
+
+/** What `status` says of the users. */
+export function usersStatus(file: string) {
+  const settings = { store: { mirror: file } } as Settings;
+  return openStatus(settings, new Releases()).resources.users;
 }
 
 /** Another program's triggers in the file while a sync has it open: with them it would not be opened. */
 export function underTriggers(file: string, triggers: string): Pick<SyncTry, 'overStore'> {
-  const run = (sql: string): void => {
-    const database = new SqliteDatabase(file);
-    database.exec(sql);
-    database.close();
-  };
   const names = Array.from(triggers.matchAll(/CREATE TRIGGER (\w+)/g), ([, name]) => name);
   return {
     overStore: (store) => {
-      run(triggers);
+      alter(file, triggers);
       const close = (): void => {
-        run(names.map((name) => `DROP TRIGGER ${name};`).join(' '));
+        alter(file, names.map((name) => `DROP TRIGGER ${name};`).join(' '));
         store.close();
       };
       return { ...store, close };

@@ -1,20 +1,10 @@
 /** The related records of a mirror, and a comparison with those of the sandbox. */
-import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { relationTable } from '../../src/model/resources.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';
 import type { Sandbox } from './bent/sandbox.ts';
 import type { Parent } from '../../src/sandbox/records.ts';
-
-/** Reads rows of a mirror file. */
-export function rowsOf<Row = Record<string, unknown>>(file: string, sql: string, ...values: readonly unknown[]): Row[] {
-  const database = new SqliteDatabase(file, { readonly: true });
-  try {
-    return database.prepare<unknown[], Row>(sql).all(...values);
-  } finally {
-    database.close();
-  }
-}
+import { rowsOf } from './rows.ts';
 
 const single = new Set(['affiliate', 'address', 'category']);
 

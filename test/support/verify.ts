@@ -1,5 +1,6 @@
 /** A comparison of a mirror with a sandbox in this process, wired as the command wires it. */
-import { openVerifyEngine } from '../../src/mirror/open.ts';
+import { openVerifyEngine, recordDifferences as noteDifferences } from '../../src/mirror/open.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import type { Source } from '../../src/mirror/source.ts';
 import type { VerifyRequest, VerifyResult } from '../../src/mirror/verify.ts';
 import { resourceNames } from '../../src/model/resources.ts';
@@ -24,4 +25,11 @@ export async function verifyMirror(sandbox: Sandbox, file: string, tried: Verify
     engine.close();
     await client.close();
   }
+}
+
+/** Notes the windows that a comparison found to differ, as the command does. */
+export function recordDifferences(file: string, differing: VerifyResult['differing']): void {
+  const store = openMirrorStore(file);
+  noteDifferences(store, 'a-run', differing);
+  store.close();
 }

@@ -154,12 +154,8 @@ test('published columns have types and comments, and the reader can only read', 
   );
   expect(silent.rows).toEqual([]);
   expect(
-    await database.query(
-      "SELECT record_json ->> 'domain' AS a, domain AS b FROM mirror.user_orders JOIN mirror.user_orders_flat USING (user_id) WHERE user_id = 7",
-    ),
-  ).toMatchObject({
-    rows: [{ a: 'zq-order-domain.example', b: 'zq-order-domain.example' }],
-  });
+    await database.query("SELECT record_json ->> 'domain' AS domain FROM mirror.user_orders WHERE user_id = 7"),
+  ).toMatchObject({ rows: [{ domain: 'zq-order-domain.example' }] });
 
   const reader = new Client({ connectionString: database.urlWithPassword });
   await reader.connect();
@@ -447,7 +443,7 @@ test('a publication also removes pruned versions, tombstones, and rows whose del
 });
 
 test('missing columns are added, others are kept with the views on them, and one of another type is refused', async () => {
-  const { sandbox, file, next } = await mirrored();
+  const { file } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
   await publishTo(file, destination);
@@ -455,10 +451,7 @@ test('missing columns are added, others are kept with the views on them, and one
   await database.query(`
     ALTER TABLE mirror.users DROP COLUMN language;
     ALTER TABLE mirror.users ADD COLUMN segment text DEFAULT 'ours';
-    CREATE VIEW mirror.rich AS SELECT id, balance FROM mirror.users WHERE balance > 10;
-    CREATE VIEW mirror.orders AS SELECT * FROM mirror.user_orders_flat`);
-  sandbox.control.setRelated('users', 3, 'orders', [{ id: 7, domain: 'a', colour: 'new key' }]);
-  await next();
+    CREATE VIEW mirror.rich AS SELECT id, balance FROM mirror.users WHERE balance > 10`);
   const warnings: string[] = [];
   await publishTo(file, destination, { onWarning: (text) => warnings.push(text) });
   expect(await checkIn(file, destination)).toMatchObject({ equal: true });
@@ -466,9 +459,6 @@ test('missing columns are added, others are kept with the views on them, and one
     `SELECT count(language) > 0 AS languages, count(segment) AS segments, (SELECT count(*) > 0 FROM mirror.rich) AS rich FROM mirror.users`,
   );
   expect(rows).toEqual([{ languages: true, segments: '60', rich: true }]);
-  expect((await database.query('SELECT colour FROM mirror.user_orders_flat WHERE user_id = 3')).rows).toEqual([
-    { colour: 'new key' },
-  ]);
   expect(warnings).toEqual([]);
   await database.query('ALTER TABLE mirror.users ALTER COLUMN is_subscribed TYPE text');
   await expect(publishTo(file, destination)).rejects.toThrow('users.is_subscribed has the type text instead of bigint');

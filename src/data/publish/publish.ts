@@ -21,7 +21,6 @@ import {
   tableSql,
   writeComments,
 } from './schema.ts';
-import { makeFlatViews } from './views.ts';
 
 export interface PublishPorts {
   readonly file: string;
@@ -107,7 +106,6 @@ async function publishState(
   const at = timestampOf(ports.clock.now());
   const freshness = await writeFreshness(mirror, database, at);
   await publishBookkeeping(database, mirror);
-  await makeFlatViews(database, mirror, warn);
   if (since === undefined || tables.some(({ name }) => !existing.has(name))) await writeComments(database);
   await grantReading(database, destination, tables, warn);
   await database.query(

@@ -1,6 +1,5 @@
 /** The schema to publish to: its tables, which are made and grown but never dropped; the state of the publication; grants. */
 import { OperatorError, UsageError } from '../../model/errors.ts';
-import { relationTables } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { codeOf } from '../../store/postgres-server.ts';
 import { quoteName, quoteText } from '../../store/schema.ts';
@@ -17,11 +16,8 @@ CREATE TABLE IF NOT EXISTS mirror_publication (
   published_at timestamptz NOT NULL
 );
 CREATE TABLE IF NOT EXISTS mirror_bookkeeping (
-  table_name text,
-  part integer,
-  hash text NOT NULL,
-  rows text NOT NULL,
-  PRIMARY KEY (table_name, part)
+  table_name text PRIMARY KEY,
+  rows text NOT NULL
 );
 CREATE TABLE IF NOT EXISTS mirror_freshness (
   resource text PRIMARY KEY,
@@ -45,12 +41,12 @@ interface ColumnFact {
   readonly type: string;
 }
 
-/** Returns the columns of every table and view of the schema, by its name. */
+/** Returns the columns of every table of the schema, by its name. */
 export async function columnsIn({ query }: Database): Promise<ReadonlyMap<string, readonly ColumnFact[]>> {
   const rows = await query<ColumnFact>(
     `SELECT c.relname AS table, a.attname AS name, format_type(a.atttypid, NULL) AS type
      FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
      ORDER BY c.relname, a.attnum`,
   );
   return Map.groupBy(rows, ({ table }) => table);
@@ -105,13 +101,12 @@ export function growthSql(table: PublishedTable, existing: readonly ColumnFact[]
 /** Describes what was published by comments, from the data dictionary. */
 export async function writeComments(database: Database): Promise<void> {
   const inSchema = await columnsIn(database);
-  const statements = [...dictionary(), ...possibleRelationEntries()].flatMap(({ name, kind, summary, columns }) => {
+  const statements = [...dictionary(), ...possibleRelationEntries()].flatMap(({ name, summary, columns }) => {
     const there = inSchema.get(name) ?? [];
     if (there.length === 0) return [];
-    const what = kind === 'view' && name !== 'mirror_freshness' ? 'VIEW' : 'TABLE';
     const meanings = new Map(columns.map((column) => [column.name, column.meaning]));
     return [
-      `COMMENT ON ${what} ${quoteName(name)} IS ${quoteText(summary)}`,
+      `COMMENT ON TABLE ${quoteName(name)} IS ${quoteText(summary)}`,
       ...there.map((column) => {
         const meaning = meanings.get(column.name) ?? ownMeaning(column.name);
         return `COMMENT ON COLUMN ${quoteName(name)}.${quoteName(column.name)} IS ${quoteText(meaning)}`;
@@ -151,12 +146,7 @@ export async function grantReading(
   warn: (text: string) => void,
 ): Promise<void> {
   if (!(await makeRole(database, reader, warn))) return;
-  const inSchema = await columnsIn(database);
-  const names = [
-    ...tables.filter(({ isPublic }) => isPublic).map(({ name }) => name),
-    ...relationTables.map(({ view }) => view).filter((name) => inSchema.has(name)),
-    'mirror_freshness',
-  ];
+  const names = [...tables.filter(({ isPublic }) => isPublic).map(({ name }) => name), 'mirror_freshness'];
   await database.query(
     `GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(reader)}; GRANT SELECT ON ${names.map(quoteName).join(', ')} TO ${quoteName(reader)}`,
   );

@@ -13,7 +13,6 @@ import { ownerAlone, placeDurableFile, requireSpace, statOf, syncFile } from '..
 import { hashOfFile } from '../store/files/manifest.ts';
 import { mirrorKind, readMirror } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
-import { build, Runner } from '../store/kysely-sqlite.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
@@ -168,9 +167,10 @@ interface CopyContents {
 function contents(copy: string): CopyContents {
   return readMirror(copy, (database) => {
     const fresh = new Map(
-      new Runner(database)
-        .all(build.selectFrom('mirror_freshness').select(['resource', 'fresh_as_of']))
-        .map((row) => [row.resource, row.fresh_as_of as Timestamp | null]),
+      database
+        .prepare<[], [ResourceName, Timestamp | null]>('SELECT resource, fresh_as_of FROM mirror_freshness')
+        .raw(true)
+        .all(),
     );
     const resources: Partial<Record<ResourceName, { rows: number; fresh_as_of: Timestamp | null }>> = {};
     for (const name of resourceNames) {

@@ -27,7 +27,7 @@ import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
 import { beginEpoch } from '../store/cursor.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
-import { build, Runner } from '../store/kysely-sqlite.ts';
+import { Statements } from '../store/statements.ts';
 
 /** A journal of writes that can remove the text about a person; amounts and outcomes stay. */
 interface ForgetJournal {
@@ -190,7 +190,7 @@ const quotingColumns = [
  */
 function personRemoval(
   database: Database,
-  runner: Runner,
+  statements: Statements,
   person: Person,
   at: Timestamp,
 ): { readonly removed: TableCounts; readonly suppressed: TableCounts } {
@@ -250,9 +250,9 @@ function personRemoval(
     database.function('concerns', concerns);
     const ofParent = `${quoteName(parentColumn)} ${ofPerson(resource)}`;
     run(table, `DELETE FROM ${quoteName(table)} WHERE ${ofParent} OR concerns("record")`);
-    const keys = flatKeys(runner, relation) ?? [];
+    const keys = flatKeys(statements, relation) ?? [];
     const left = keys.filter((key) => !mentions(key));
-    if (left.length < keys.length) setFlatKeys(database, runner, relation, left);
+    if (left.length < keys.length) setFlatKeys(database, statements, relation, left);
   }
 
   const day = database
@@ -292,7 +292,7 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
   const database = openMirrorFile(file);
   // Overwrites deleted content with zeros.
   database.pragma('secure_delete = ON');
-  const runner = new Runner(database);
+  const statements = new Statements(database);
   const locks = mirrorLocks(database, clock);
 
   const { whole, step } = stepsIn(database, file, 'remove a person from the mirror', locks);
@@ -313,9 +313,9 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
       }),
     releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
     /** Removes everything about the person, and keeps the ids from coming back. */
-    forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, runner, person, at)),
+    forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, statements, person, at)),
     /** Lets the person's records come back with the next sync. Returns how many, by resource; empty if none was kept out. */
-    undo: (id: number): TableCounts => step(() => undo(database, runner, id)),
+    undo: (id: number): TableCounts => step(() => undo(database, statements, id)),
     /** Removes the last bytes from the file, its log and its index. Returns false if a reader of an older state prevents it. */
     scrub: (): boolean => explained(() => scrub(database, waitMs)),
     close: (): void => {
@@ -326,21 +326,22 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
 }
 
 /** Ends the suppression, and marks the windows of the records to be read again. */
-function undo(database: Database, runner: Runner, id: number): Record<string, number> {
-  const kept = runner.all(
-    build.selectFrom('mirror_suppressions').select(['resource', 'seen_day']).where('user_id', '=', id),
+function undo(database: Database, statements: Statements, id: number): Record<string, number> {
+  const kept = statements.all<{ resource: ResourceName; seen_day: Day | null }>(
+    'SELECT resource, seen_day FROM mirror_suppressions WHERE user_id = @id',
+    { id },
   );
-  runner.run(build.deleteFrom('mirror_suppressions').where('user_id', '=', id));
+  statements.run('DELETE FROM mirror_suppressions WHERE user_id = @id', { id });
   const counts: Record<string, number> = {};
   for (const { resource, seen_day: day } of kept) {
     counts[resource] = (counts[resource] ?? 0) + 1;
-    if (day !== null) resetWalks(runner, resource, day as Day);
+    if (day !== null) resetWalks(statements, resource, day);
   }
   // Other resources may have related records of the person on any page.
   const others = new Set(relationsRead(database).map(({ resource }) => resource)).difference(
     new Set(['users', 'emails']),
   );
-  if (kept.length > 0) for (const resource of others) resetWalks(runner, resource);
+  if (kept.length > 0) for (const resource of others) resetWalks(statements, resource);
   return counts;
 }
 

@@ -3,10 +3,10 @@ import type { Database } from 'better-sqlite3';
 import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { numberedFromBirth, numberedRelation, type NumberedTable, numberingSql, numbersIn } from './cursor.ts';
-import { build, type Runner } from './kysely-sqlite.ts';
 import { keyOf, keysJson, type RecordKey, type RelatedRow, type RelatedRows } from '../model/records.ts';
 import { firstFree } from '../model/files.ts';
 import { numberColumn, quoteName, quoteText } from './schema.ts';
+import type { Statements } from './statements.ts';
 
 /** Something unexpected about a relation, reported as an event. */
 export interface RelationDrift {
@@ -20,38 +20,37 @@ interface Requested {
   readonly put: ReturnType<typeof relationRows>;
 }
 
-export function relationsIn(database: Database, runner: Runner) {
+export function relationsIn(database: Database, statements: Statements) {
   const sessions = new Map<ResourceName, readonly Requested[]>();
 
   const included = (resource: ResourceName): string[] =>
-    relationsIncluded(runner, resource).map(({ relation }) => relation);
+    relationsIncluded(statements, resource).map(({ relation }) => relation);
 
   function exclude(resource: ResourceName): void {
-    runner.run(build.updateTable('mirror_relations').set({ included: 0 }).where('resource', '=', resource));
+    statements.update('mirror_relations', { included: 0 }, { resource });
   }
 
   /** Makes the relation's table if there is none, and records that it is requested from now on. */
   function open(relation: RelationTable, at: Timestamp): void {
-    if (flatKeys(runner, relation) === undefined) {
+    if (flatKeys(statements, relation) === undefined) {
       makeRelationTable(database, relation);
       database.exec(flatViewSql(relation, []));
     }
-    const row = { resource: relation.resource, relation: relation.relation, table_name: relation.table, included: 1 };
-    runner.run(
-      build
-        .insertInto('mirror_relations')
-        .values({ ...row, keys: '[]', since: at })
-        .onConflict((conflict) => conflict.columns(['resource', 'relation']).doUpdateSet({ included: 1 })),
+    const { resource, relation: name, table } = relation;
+    statements.insert(
+      'mirror_relations',
+      { resource, relation: name, table_name: table, included: 1, keys: '[]', since: at },
+      'ON CONFLICT (resource, relation) DO UPDATE SET included = 1',
     );
   }
 
   function grow(relation: RelationTable, keys: ReadonlySet<RelatedKey>, report: (each: RelationDrift) => void): void {
     if (keys.size === 0) return;
-    const known = flatKeys(runner, relation) ?? [];
+    const known = flatKeys(statements, relation) ?? [];
     const fresh = [...keys].filter((key) => !known.includes(key));
     if (fresh.length === 0 || known.length >= mostFlatKeys) return;
     const grown = [...known, ...fresh];
-    setFlatKeys(database, runner, relation, grown.slice(0, mostFlatKeys));
+    setFlatKeys(database, statements, relation, grown.slice(0, mostFlatKeys));
     if (grown.length > mostFlatKeys) {
       const detail = `more than ${mostFlatKeys} keys: the others are in ${relation.table} alone`;
       report({ kind: 'relation_keys', subject: relation.relation, detail });
@@ -122,41 +121,29 @@ export function numberedTables(database: Database): NumberedTable[] {
 }
 
 /** Returns the resource's relations that are currently requested, by name. Rows of the others may be old. */
-function relationsIncluded(runner: Runner, resource: ResourceName): RelationTable[] {
-  const query = build
-    .selectFrom('mirror_relations')
-    .select('relation')
-    .where('resource', '=', resource)
-    .where('included', '=', 1)
-    .orderBy('relation');
-  return runner.all(query).map(({ relation }) => relationTable(resource, relation));
+function relationsIncluded(statements: Statements, resource: ResourceName): RelationTable[] {
+  const sql = 'SELECT relation FROM mirror_relations WHERE resource = @resource AND included = 1 ORDER BY relation';
+  return statements
+    .all<{ relation: string }>(sql, { resource })
+    .map(({ relation }) => relationTable(resource, relation));
 }
 
 /** Returns the keys for which the relation's view has columns; undefined if the relation was never requested. */
-export function flatKeys(runner: Runner, { resource, relation }: RelationTable): RelatedKey[] | undefined {
-  const query = build
-    .selectFrom('mirror_relations')
-    .select('keys')
-    .where('resource', '=', resource)
-    .where('relation', '=', relation);
-  const row = runner.first(query);
+export function flatKeys(statements: Statements, { resource, relation }: RelationTable): RelatedKey[] | undefined {
+  const sql = 'SELECT keys FROM mirror_relations WHERE resource = @resource AND relation = @relation';
+  const row = statements.first<{ keys: string }>(sql, { resource, relation });
   return row === undefined ? undefined : (JSON.parse(row.keys) as RelatedKey[]);
 }
 
 /** Records the keys and replaces the view by one with a column for each. */
 export function setFlatKeys(
   database: Database,
-  runner: Runner,
+  statements: Statements,
   relation: RelationTable,
   keys: readonly RelatedKey[],
 ): void {
-  runner.run(
-    build
-      .updateTable('mirror_relations')
-      .set({ keys: JSON.stringify(keys) })
-      .where('resource', '=', relation.resource)
-      .where('relation', '=', relation.relation),
-  );
+  const { resource, relation: name } = relation;
+  statements.update('mirror_relations', { keys: JSON.stringify(keys) }, { resource, relation: name });
   database.exec(flatViewSql(relation, keys));
 }
 

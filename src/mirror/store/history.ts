@@ -6,7 +6,7 @@ import type { Database } from 'better-sqlite3';
 import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { historyTableOf, quoteName, quoteText, recordedColumns } from '../../store/schema.ts';
-import { build, type Runner } from '../../store/kysely-sqlite.ts';
+import type { Statements } from '../../store/statements.ts';
 
 /** Prefix of an ignored field that the reference does not know: `_extra.last_ip`. */
 const extraPrefix = '_extra.';
@@ -82,14 +82,10 @@ export function recordHistory(database: Database, ignore: readonly string[], now
 }
 
 /** Notes that the history of these resources begins now, unless it began before. */
-export function beginHistory(runner: Runner, resources: readonly ResourceName[], at: Timestamp): void {
-  if (resources.length === 0) return;
-  runner.run(
-    build
-      .insertInto('mirror_history')
-      .values(resources.map((resource) => ({ resource, begins_at: at })))
-      .onConflict((conflict) => conflict.column('resource').doNothing()),
-  );
+export function beginHistory(statements: Statements, resources: readonly ResourceName[], at: Timestamp): void {
+  for (const resource of resources) {
+    statements.insert('mirror_history', { resource, begins_at: at }, 'ON CONFLICT (resource) DO NOTHING');
+  }
 }
 
 /** Returns a function that removes at most so many versions that ended before a time, and returns how many it removed. */

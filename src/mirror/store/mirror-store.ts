@@ -1,19 +1,18 @@
 /** The sync engine's store over an SQLite file: every step is one transaction, and when it returns, all of it is done. */
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
-import type { InsertObject } from 'kysely';
 import { type DayRange, everything } from '../../model/era.ts';
 import { type KeptOut, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
 import { resourceOf, type ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { beginEpoch, deletionPruner } from '../../store/cursor.ts';
 import { busyMs } from '../../store/file-kind.ts';
-import { build, Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import type { Window } from '../../store/mirror-types.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { type RelationDrift, relationsIn } from '../../store/relations.ts';
 import { quoteName } from '../../store/schema.ts';
+import { Statements } from '../../store/statements.ts';
 import { historyPruner, recordHistory, significantChange } from './history.ts';
 import { knownRecordsIn, ownedRows } from './owned-rows.ts';
 import { pageForgetter, touchedDays } from './page-memory.ts';
@@ -53,7 +52,7 @@ export function openMirrorStoreForReading(file: string): MirrorStore {
 }
 
 function mirrorStore(database: Database, file: string, clock: Clock, { historyIgnore }: MirrorOptions) {
-  const runner = new Runner(database);
+  const statements = new Statements(database);
   const locks = mirrorLocks(database, clock);
   const now = (): Timestamp => timestampOf(clock.now());
   // Everything that one step writes and removes has one time, which does not run backward while a lock is held.
@@ -65,8 +64,8 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
     if (at > stepAt) stepAt = at;
     return timeless(doing);
   };
-  const ports: StorePorts = { database, runner, now, step };
-  const suppressions = suppressionsIn(database, runner);
+  const ports: StorePorts = { database, statements, now, step };
+  const suppressions = suppressionsIn(database, statements);
   return {
     /**
      * Takes the lock, from a dead owner if need be, or throws `LockHeldError`, as does every later step once another process has
@@ -97,12 +96,12 @@ function mirrorStore(database: Database, file: string, clock: Clock, { historyIg
 
 /** The rows of each resource: written by pages, counted and found by the days of their creation. */
 function rowsOf(
-  { database, runner, now, step }: StorePorts,
+  { database, statements, now, step }: StorePorts,
   suppressions: Suppressions,
   historyIgnore: readonly string[],
   stepAt: () => Timestamp,
 ) {
-  const relations = relationsIn(database, runner);
+  const relations = relationsIn(database, statements);
   const touched = touchedDays(database);
   const tables = new Map<ResourceName, ReturnType<typeof newTable>>();
   // A drift that every record shows is one event. What this process has written need not be looked up in the table.
@@ -135,7 +134,7 @@ function rowsOf(
     const key = `${resource} ${drift.kind} ${drift.subject}`;
     if (reported.has(key)) return;
     reported.add(key);
-    writeEvent(runner, now(), run, { resource, ...drift });
+    writeEvent(statements, now(), run, { resource, ...drift });
   }
 
   function writePage(run: string, window: Window, { rows, received, unchanged = 0 }: PageToWrite): void {
@@ -146,8 +145,8 @@ function rowsOf(
     if (rows.related.length > 0) {
       touched.without(window.resource, () => relations.write(window.resource, rows.related, report));
     }
-    advanceWindow(runner, window);
-    addCounts(runner, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
+    advanceWindow(statements, window);
+    addCounts(statements, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
   }
 
   return {
@@ -175,7 +174,7 @@ function rowsOf(
         forgetPages(ids);
         touched.without(resource, () => {
           const { changes } = remove.run(keysJson(ids));
-          addCounts(runner, run, resource, { deleted: changes });
+          addCounts(statements, run, resource, { deleted: changes });
         });
       }),
     /**
@@ -210,7 +209,7 @@ function rowsOf(
     /** Includes these relations in every page from now on. If one was not read before, every window is read again. */
     includeRelations: (resource: ResourceName, names: readonly string[]): void =>
       step(() => {
-        if (relations.include(resource, names, now())) resetWalks(runner, resource);
+        if (relations.include(resource, names, now())) resetWalks(statements, resource);
       }),
     /** Goes on without relations, since the server refuses them. Their tables stay as they are. */
     abandonRelations: (resource: ResourceName): void => step(() => relations.abandon(resource)),
@@ -222,49 +221,54 @@ function rowsOf(
 }
 
 /** What is known of the server and its lists. */
-function knowledgeOf({ runner, now, step }: StorePorts) {
+function knowledgeOf({ statements, now, step }: StorePorts) {
+  type Known = { readonly value: string; readonly measured_at: Timestamp };
   type Table = 'mirror_capabilities' | 'mirror_unproven' | 'mirror_surpluses';
   const forget = (table: Table, resource: ResourceName): void =>
-    runner.run(build.deleteFrom(table).where('resource', '=', resource));
-  const replace = <T extends Table>(table: T, resource: ResourceName, row: InsertObject<Tables, T>): void => {
-    forget(table, resource);
-    runner.run(build.insertInto(table).values(row));
+    statements.run(`DELETE FROM ${table} WHERE resource = @resource`, { resource });
+  const replace = (
+    table: Table,
+    row: { readonly resource: ResourceName; readonly [column: string]: string | number | null },
+  ) => {
+    forget(table, row.resource);
+    statements.insert(table, row);
   };
   return {
     /** The time of the resource's stalest window; null if one was never settled. */
     freshAsOf: (resource: ResourceName): Timestamp | null => {
-      const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);
-      return (runner.first(query)?.fresh_as_of ?? null) as Timestamp | null;
+      const sql = 'SELECT fresh_as_of AS at FROM mirror_freshness WHERE resource = @resource';
+      return statements.first<{ at: Timestamp | null }>(sql, { resource })?.at ?? null;
     },
     /** What was measured of the resource's list; undefined if it never was. */
     capability: (resource: ResourceName) => {
-      const row = runner.first(build.selectFrom('mirror_capabilities').selectAll().where('resource', '=', resource));
-      return row && { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at as Timestamp };
+      const sql = 'SELECT value, measured_at FROM mirror_capabilities WHERE resource = @resource';
+      const row = statements.first<Known>(sql, { resource });
+      return row && { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at };
     },
     recordCapability: (resource: ResourceName, value: unknown): void =>
-      step(() =>
-        replace('mirror_capabilities', resource, { resource, value: JSON.stringify(value), measured_at: now() }),
-      ),
+      step(() => replace('mirror_capabilities', { resource, value: JSON.stringify(value), measured_at: now() })),
     forgetCapability: (resource: ResourceName): void => step(() => forget('mirror_capabilities', resource)),
     /** Whether the total of the list is unproven. */
     isUnproven: (resource: ResourceName): boolean =>
-      runner.first(build.selectFrom('mirror_unproven').selectAll().where('resource', '=', resource)) !== undefined,
+      statements.first('SELECT 1 FROM mirror_unproven WHERE resource = @resource', { resource }) !== undefined,
     /** Until its total is proven, the resource is no fresher than this; null if nobody knows how fresh it is. */
     recordUnproven: (resource: ResourceName, freshAsOf: Timestamp | null): void =>
-      step(() => replace('mirror_unproven', resource, { resource, fresh_as_of: freshAsOf })),
+      step(() => replace('mirror_unproven', { resource, fresh_as_of: freshAsOf })),
     recordProven: (resource: ResourceName): void => step(() => forget('mirror_unproven', resource)),
     /** How many records the total of the whole list counts that no page shows, as far as it was read as one. */
-    listSurplus: (resource: ResourceName): number | undefined =>
-      runner.first(build.selectFrom('mirror_surpluses').select('records').where('resource', '=', resource))?.records,
+    listSurplus: (resource: ResourceName): number | undefined => {
+      const sql = 'SELECT records FROM mirror_surpluses WHERE resource = @resource';
+      return statements.first<{ records: number }>(sql, { resource })?.records;
+    },
     recordListSurplus: (resource: ResourceName, records: number): void =>
-      step(() => replace('mirror_surpluses', resource, { resource, records })),
+      step(() => replace('mirror_surpluses', { resource, records })),
     /** The address of the server that the mirror was read from; null before the first contact. */
-    server: (): string | null => runner.first(build.selectFrom('mirror_server').select('address'))?.address ?? null,
+    server: (): string | null =>
+      statements.first<{ address: string }>('SELECT address FROM mirror_server')?.address ?? null,
     recordServer: (address: string): void =>
-      step(() => {
-        runner.run(build.deleteFrom('mirror_server'));
-        runner.run(build.insertInto('mirror_server').values({ one: 1, address }));
-      }),
+      step(() =>
+        statements.run('INSERT OR REPLACE INTO mirror_server (one, address) VALUES (1, @address)', { address }),
+      ),
   };
 }
 

@@ -11,11 +11,22 @@ import { version } from '../../model/program.ts';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day } from '../../model/time.ts';
-import { build, type Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
 import { quoteName, touchedDaysSql } from '../../store/schema.ts';
+import type { Statements } from '../../store/statements.ts';
 
-type PageRow = Tables['mirror_pages'];
+interface PageRow {
+  readonly page: string;
+  readonly hash: string;
+  readonly total: number;
+  readonly last_page: number;
+  readonly per_page: number;
+  readonly ids: string;
+  readonly owned: number;
+  readonly last_created_at: string | null;
+  readonly records: string | null;
+  readonly seal: string;
+}
 
 /**
  * Returns the seal of a remembered page. A page whose seal is broken is forgotten: another program has altered it, or another version
@@ -27,13 +38,12 @@ export function sealOf(row: Omit<PageRow, 'seal'>, writer = version()): string {
   return hash('sha1', all.join(' '), 'base64');
 }
 
-export function readPages(runner: Runner, window: Window): RememberedPage[] {
-  const query = build
-    .selectFrom('mirror_pages')
-    .selectAll()
-    .where('resource', '=', window.resource)
-    .where('from_day', '=', window.from);
-  const intact = runner.all(query).filter((row) => row.seal === sealOf(row));
+export function readPages(statements: Statements, { resource, from }: Window): RememberedPage[] {
+  const rows = statements.all<PageRow>('SELECT * FROM mirror_pages WHERE resource = @resource AND from_day = @from', {
+    resource,
+    from,
+  });
+  const intact = rows.filter((row) => row.seal === sealOf(row));
   return intact.map((row) => ({
     key: row.page,
     hash: row.hash,
@@ -73,14 +83,16 @@ export function touchedDays(database: Database) {
 }
 
 /** Replaces the remembered pages of the window. */
-export function replacePages(runner: Runner, window: Window, pages: readonly RememberedPage[]): void {
-  runner.run(
-    build.deleteFrom('mirror_pages').where('resource', '=', window.resource).where('from_day', '=', window.from),
-  );
+export function replacePages(
+  statements: Statements,
+  { resource, from }: Window,
+  pages: readonly RememberedPage[],
+): void {
+  statements.run('DELETE FROM mirror_pages WHERE resource = @resource AND from_day = @from', { resource, from });
   for (const page of pages) {
     const row = {
-      resource: window.resource,
-      from_day: window.from,
+      resource,
+      from_day: from,
       page: page.key,
       hash: page.hash,
       total: page.total,
@@ -91,7 +103,7 @@ export function replacePages(runner: Runner, window: Window, pages: readonly Rem
       last_created_at: page.lastCreatedAt,
       records: page.records,
     };
-    runner.run(build.insertInto('mirror_pages').values({ ...row, seal: sealOf(row) }));
+    statements.insert('mirror_pages', { ...row, seal: sealOf(row) });
   }
 }
 

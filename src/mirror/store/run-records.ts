@@ -1,6 +1,5 @@
 /** The records of runs: what each sync requested, received and changed, and what it met on its way. */
 import type { Database } from 'better-sqlite3';
-import { type Selectable, sql, type Updateable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
@@ -15,8 +14,8 @@ import type {
   RunProgressNote,
   RunReport,
 } from '../../store/mirror-types.ts';
-import { build, type Runner, type Tables } from '../../store/kysely-sqlite.ts';
 import { lateIndices } from '../../store/schema.ts';
+import type { Statements } from '../../store/statements.ts';
 import { beginHistory } from './history.ts';
 
 /** The lock that every writer of the mirror takes. */
@@ -25,51 +24,43 @@ export const syncLock = 'sync';
 /** What the parts of the store have in common. */
 export interface StorePorts {
   readonly database: Database;
-  readonly runner: Runner;
+  readonly statements: Statements;
   readonly now: () => Timestamp;
   /** Runs one step as one transaction. */
   readonly step: <T>(doing: () => T) => T;
 }
 
-export function runRecords({ database, runner, now, step }: StorePorts) {
+export function runRecords({ database, statements, now, step }: StorePorts) {
   return {
     /** Records a run and its resources as begun. Any other `running` run is of a dead process, since this one holds the lock. */
     beginRun: (run: string, command: string, resources: readonly ResourceName[], actor?: Actor): void =>
       step(() => {
         const who = actor === undefined ? null : JSON.stringify(actor);
-        const row = { run, command, status: 'running', started_at: now(), actor: who } as const;
-        runner.run(build.updateTable('mirror_runs').set({ status: 'killed' }).where('status', '=', 'running'));
-        runner.run(build.insertInto('mirror_runs').values(row));
-        for (const resource of resources) {
-          runner.run(build.insertInto('mirror_run_resources').values({ run, resource, status: 'running' }));
-        }
-        beginHistory(runner, resources, now());
+        statements.run("UPDATE mirror_runs SET status = 'killed' WHERE status = 'running'");
+        statements.insert('mirror_runs', { run, command, status: 'running', started_at: now(), actor: who });
+        for (const resource of resources)
+          statements.insert('mirror_run_resources', { run, resource, status: 'running' });
+        beginHistory(statements, resources, now());
       }),
     finishResource: (run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void => {
-      step(() => updateResource(runner, run, resource, report));
+      step(() => statements.update('mirror_run_resources', { ...report }, { run, resource }));
       const late = report.status === 'complete' ? lateIndices[resource] : [];
       for (const index of late ?? []) step(() => database.exec(index));
     },
     finishRun: (run: string, { answers, ...end }: RunEnd): void =>
       step(() => {
         const values = { ...end, answers: JSON.stringify(answers), finished_at: now() };
-        runner.run(build.updateTable('mirror_runs').set(values).where('run', '=', run));
+        statements.update('mirror_runs', values, { run });
       }),
     /** Records how far the run is with the resource, for others to see. */
     noteProgress: (run: string, resource: ResourceName, progress: RunProgressNote): void =>
-      step(() => updateResource(runner, run, resource, progress)),
+      step(() => statements.update('mirror_run_resources', { ...progress }, { run, resource })),
     /** The last runs, newest first: in the order in which they began, whatever the clock said. */
     runs: (limit: number): RunReport[] =>
-      runner
-        .all(
-          build
-            .selectFrom('mirror_runs')
-            .selectAll()
-            .orderBy(sql`rowid`, 'desc')
-            .limit(limit),
-        )
-        .map((row) => reportOf(runner, row)),
-    run: (run: string) => readRun(runner, run),
+      statements
+        .all<RunRow>('SELECT * FROM mirror_runs ORDER BY rowid DESC LIMIT @limit', { limit })
+        .map((row) => reportOf(statements, row)),
+    run: (run: string) => readRun(statements, run),
     /** How the newest run ended that was to read the resource, and is not under way; undefined if there was none. */
     lastEnd: (resource: ResourceName, underWay: string | undefined): LastEnd | undefined =>
       database
@@ -99,60 +90,36 @@ export function runRecords({ database, runner, now, step }: StorePorts) {
     runNumber: (run: string): number =>
       database.prepare<[string], number>('SELECT rowid FROM mirror_runs WHERE run = ?').pluck().get(run) ?? 0,
     recordEvent: (run: string, event: Omit<MirrorEvent, 'at'>): void =>
-      step(() => writeEvent(runner, now(), run, event)),
+      step(() => writeEvent(statements, now(), run, event)),
     /** The last events, newest first: those of some kinds, or all. */
     events: (limit: number, kinds?: readonly string[]): MirrorEvent[] =>
-      runner
-        .all(
-          build
-            .selectFrom('mirror_events')
-            .selectAll()
-            .$if(kinds !== undefined, (query) => query.where('kind', 'in', kinds ?? []))
-            .orderBy('event', 'desc')
-            .limit(limit),
-        )
-        .map(eventOf),
+      statements.all(
+        `SELECT ${eventColumns} FROM mirror_events
+         WHERE @kinds IS NULL OR kind IN (SELECT value FROM json_each(@kinds)) ORDER BY event DESC LIMIT @limit`,
+        { limit, kinds: kinds === undefined ? null : JSON.stringify(kinds) },
+      ),
   };
 }
 
 /** Records an event, once for each resource, kind and subject. */
-export function writeEvent(runner: Runner, at: Timestamp, run: string, event: Omit<MirrorEvent, 'at'>): void {
-  runner.run(
-    build
-      .insertInto('mirror_events')
-      .values({ at, run, ...event })
-      .onConflict((conflict) => conflict.columns(['resource', 'kind', 'subject']).doNothing()),
-  );
+export function writeEvent(statements: Statements, at: Timestamp, run: string, event: Omit<MirrorEvent, 'at'>): void {
+  statements.insert('mirror_events', { at, run, ...event }, 'ON CONFLICT (resource, kind, subject) DO NOTHING');
 }
 
-function updateResource(
-  runner: Runner,
+export function addCounts(
+  statements: Statements,
   run: string,
   resource: ResourceName,
-  change: Updateable<Tables['mirror_run_resources']>,
+  counts: Partial<PageCounts>,
 ): void {
-  runner.run(
-    build.updateTable('mirror_run_resources').set(change).where('run', '=', run).where('resource', '=', resource),
+  statements.run(
+    `UPDATE mirror_run_resources SET received = received + @received, inserted = inserted + @inserted,
+       updated = updated + @updated, deleted = deleted + @deleted, unchanged = unchanged + @unchanged
+     WHERE run = @run AND resource = @resource`,
+    { run, resource, received: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0, ...counts },
   );
 }
 
-export function addCounts(runner: Runner, run: string, resource: ResourceName, counts: Partial<PageCounts>): void {
-  runner.run(
-    build
-      .updateTable('mirror_run_resources')
-      .set((row) => ({
-        received: row('received', '+', counts.received ?? 0),
-        inserted: row('inserted', '+', counts.inserted ?? 0),
-        updated: row('updated', '+', counts.updated ?? 0),
-        deleted: row('deleted', '+', counts.deleted ?? 0),
-        unchanged: row('unchanged', '+', counts.unchanged ?? 0),
-      }))
-      .where('run', '=', run)
-      .where('resource', '=', resource),
-  );
-}
-
-/** Reads one run with all its details; undefined if there is none of that name. */
 /** SQLite takes the columns that are not aggregated from the row with the greatest rowid. */
 function readDays(database: Database, since: Timestamp) {
   return database
@@ -174,39 +141,42 @@ function readLive(database: Database, since: Timestamp) {
     .all(since);
 }
 
-function readRun(runner: Runner, run: string): RunDetail | undefined {
-  const row = runner.first(build.selectFrom('mirror_runs').selectAll().where('run', '=', run));
+/** Reads one run with all its details; undefined if there is none of that name. */
+function readRun(statements: Statements, run: string): RunDetail | undefined {
+  const row = statements.first<RunRow>('SELECT * FROM mirror_runs WHERE run = @run', { run });
   if (row === undefined) return undefined;
-  const expected = runner.all(
-    build.selectFrom('mirror_run_resources').select(['resource', 'expected']).where('run', '=', run),
+  const expected = statements.all<{ resource: ResourceName; expected: number }>(
+    'SELECT resource, expected FROM mirror_run_resources WHERE run = @run AND expected IS NOT NULL',
+    { run },
   );
-  const events = runner.all(build.selectFrom('mirror_events').selectAll().where('run', '=', run).orderBy('event'));
   return {
-    ...reportOf(runner, row),
+    ...reportOf(statements, row),
     command: row.command,
     problem: row.problem,
-    expected: Object.fromEntries(
-      expected.flatMap(({ resource, expected: records }) => (records === null ? [] : [[resource, records]])),
-    ),
-    events: events.map(eventOf),
+    expected: Object.fromEntries(expected.map((each) => [each.resource, each.expected])),
+    events: statements.all(`SELECT ${eventColumns} FROM mirror_events WHERE run = @run ORDER BY event`, { run }),
   };
 }
 
-function eventOf({ at, resource, kind, subject, detail }: Omit<EventRow, 'run' | 'event'>): MirrorEvent {
-  return { at: at as Timestamp, resource: resource as ResourceName | null, kind, subject, detail };
+const eventColumns = 'at, resource, kind, subject, detail';
+
+interface RunRow extends Omit<RunReport, 'actor' | 'answers' | 'resources'> {
+  readonly command: string;
+  readonly problem: string | null;
+  /** JSON. */
+  readonly actor: string | null;
+  readonly answers: string;
 }
 
-type EventRow = Selectable<Tables['mirror_events']>;
-
-function reportOf(runner: Runner, row: Selectable<Tables['mirror_runs']>): RunReport {
-  const resources = readResources(runner, row.run);
+function reportOf(statements: Statements, row: RunRow): RunReport {
+  const resources = readResources(statements, row.run);
   // Until a run ends, or if its process was killed, only the requests that it noted on its way are known.
   const noted = Object.values(resources).reduce((sum, { requests }) => sum + requests, 0);
   return {
     run: row.run,
     status: row.status,
-    started_at: row.started_at as Timestamp,
-    finished_at: row.finished_at as Timestamp | null,
+    started_at: row.started_at,
+    finished_at: row.finished_at,
     actor: row.actor === null ? null : (JSON.parse(row.actor) as Actor),
     requests: Math.max(row.requests, noted),
     retries: row.retries,
@@ -215,18 +185,18 @@ function reportOf(runner: Runner, row: Selectable<Tables['mirror_runs']>): RunRe
   };
 }
 
-function readResources(runner: Runner, run: string): Partial<Record<ResourceName, ResourceReport>> {
-  const rows = new Map(
-    runner
-      .all(build.selectFrom('mirror_run_resources').selectAll().where('run', '=', run))
-      .map(({ run: _run, expected: _expected, resource, ...report }) => [resource, report]),
+/** In the order of the API's reference, not of the table. */
+function readResources(statements: Statements, run: string): Partial<Record<ResourceName, ResourceReport>> {
+  const rows = statements.all<ResourceReport & { readonly resource: ResourceName }>(
+    `SELECT resource, status, requests, received, inserted, updated, deleted, unchanged, coalesce(live, 0) AS live,
+       server_total, fresh_as_of, problem FROM mirror_run_resources WHERE run = @run`,
+    { run },
   );
-  const reports: Partial<Record<ResourceName, ResourceReport>> = {};
-  // In the order of the API's reference, not of the table.
-  for (const resource of resourceNames) {
-    const report = rows.get(resource);
-    if (report === undefined) continue;
-    reports[resource] = { ...report, live: report.live ?? 0, fresh_as_of: report.fresh_as_of as Timestamp | null };
-  }
-  return reports;
+  const reports = new Map(rows.map(({ resource, ...report }) => [resource, report]));
+  return Object.fromEntries(
+    resourceNames.flatMap((name) => {
+      const report = reports.get(name);
+      return report === undefined ? [] : [[name, report]];
+    }),
+  );
 }

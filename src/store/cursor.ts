@@ -84,21 +84,21 @@ export function numberInserts(database: Database): void {
 /** The statements that set up the numbers of a new mirror, in order. Its tables must be there. */
 export const mirrorNumbering: readonly string[] = [
   // One row: the mirror's name, the last number given, and the highest number whose tombstone may be gone.
-  `CREATE TABLE mirror_cursor (
-  mirror TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  deletions_from INTEGER NOT NULL
+  `CREATE TABLE mirror_cursor ( -- The last change number; one row. \`export --changed-since\` and \`changes --follow\` use it.
+  mirror TEXT NOT NULL, -- identifies the mirror; one that is built anew gets another value
+  seq INTEGER NOT NULL, -- the number of the last change in any table
+  deletions_from INTEGER NOT NULL -- deletions up to this number may no longer be known
 ) STRICT`,
-  `CREATE TABLE mirror_epochs (
-  from_seq INTEGER PRIMARY KEY,
-  epoch TEXT NOT NULL,
-  began_at TEXT NOT NULL
+  `CREATE TABLE mirror_epochs ( -- Which run gave which numbers: a row for each run that changed something. An older copy continues in another epoch.
+  from_seq INTEGER PRIMARY KEY, -- primary key; the last number before the epoch
+  epoch TEXT NOT NULL, -- its name, which no other has
+  began_at TEXT NOT NULL -- when it began
 ) STRICT`,
-  `CREATE TABLE mirror_deletions (
-  table_name TEXT NOT NULL,
-  id INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  seq INTEGER NOT NULL,
+  `CREATE TABLE mirror_deletions ( -- Tombstones of deleted rows: their ids, and nothing else. They are kept for history.keep.
+  table_name TEXT NOT NULL, -- the table that the row was in
+  id INTEGER NOT NULL, -- its id; for related records the parent’s, for a history the _seq
+  key TEXT NOT NULL, -- for related records their _key; otherwise empty
+  seq INTEGER NOT NULL, -- the number of the deletion
   PRIMARY KEY (table_name, id, key)
 ) STRICT, WITHOUT ROWID`,
   'CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq)',

@@ -39,11 +39,11 @@ interface LockKind extends LockWords {
 }
 
 /** The columns of a table of locks, without the name. */
-export const lockColumns = `run TEXT NOT NULL,
-  command TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL`;
+export const lockColumns = `run TEXT NOT NULL, -- the run that owns it
+  command TEXT NOT NULL, -- what it is doing
+  pid INTEGER NOT NULL, -- the process
+  host TEXT NOT NULL, -- the machine
+  acquired_at TEXT NOT NULL -- when it was taken`;
 
 export type Locks = ReturnType<typeof locksIn>;
 

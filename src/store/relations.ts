@@ -1,11 +1,11 @@
 /** Related records in the mirror: which are requested, their tables, and writing those of a page. */
 import type { Database } from 'better-sqlite3';
-import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
+import { relationTable, type RelationTable, type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { numberedFromBirth, numberedRelation, type NumberedTable, numberingSql, numbersIn } from './cursor.ts';
 import { keyOf, keysJson, type RecordKey, type RelatedRow, type RelatedRows } from '../model/records.ts';
 import { firstFree } from '../model/files.ts';
-import { numberColumn, quoteName, quoteText } from './schema.ts';
+import { quoteName, quoteText } from './schema.ts';
 import type { Statements } from './statements.ts';
 
 /** Something unexpected about a relation, reported as an event. */
@@ -200,13 +200,13 @@ export type RelatedKey = string | null;
 const mostFlatKeys = 1_000;
 
 /** Ids are text, because a column has one type: some servers have numbers, some UUIDs. */
-function relationTableSql({ resource, table, parentColumn }: RelationTable): string {
-  return `CREATE TABLE ${quoteName(table)} (
-  ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE,
-  "id" TEXT,
-  "record" TEXT NOT NULL,
-  "_key" TEXT NOT NULL,
-  ${numberColumn},
+export function relationTableSql({ resource, relation, table, parentColumn }: RelationTable): string {
+  return `CREATE TABLE ${quoteName(table)} ( -- What the server sends as ${relation} of ${resource}, one row each, in whatever shape it comes. Read if resources.${resource}.include names it; mirror_relations shows whether it still does.
+  ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE, -- the ${resourceOf(resource).singular} that it belongs to
+  "id" TEXT, -- the id of the related record, if it has one; a number as its digits
+  "record" TEXT NOT NULL, -- the related record as it came, as JSON
+  "_key" TEXT NOT NULL, -- tells it from others of the same ${parentColumn}: its id, otherwise # and its place
+  "_seq" INTEGER NOT NULL DEFAULT 0, -- the number of the last change; grows with each change (mirror_cursor)
   PRIMARY KEY (${quoteName(parentColumn)}, "_key")
 ) STRICT`;
 }

@@ -1,6 +1,7 @@
 /**
  * The mirror file's tables, made from the resource descriptors: STRICT, with INTEGER, REAL or TEXT columns. A value that its column
- * cannot hold stands in `_extra` (src/mirror/cell.ts). Section "The mirror file" of docs/architecture.md.
+ * cannot hold stands in `_extra` (src/mirror/cell.ts). What tables and columns mean stands in their statements: SQLite keeps it there,
+ * for every program that opens the file, and the data dictionary reads it. Section "The mirror file" of docs/architecture.md.
  */
 import {
   type Resource,
@@ -50,16 +51,22 @@ export function owningDaySql(at: string): string {
   return `iif(typeof(${at}) = 'text' AND ${at} >= '${eraStart}' AND ${at} < '${eraEnd}', substr(${at}, 1, 10), '${outsideStart}')`;
 }
 
-/** The change number of a row: src/store/cursor.ts. */
-export const numberColumn = '"_seq" INTEGER NOT NULL DEFAULT 0';
+/** The change number of a row (src/store/cursor.ts), as the last line of its table. */
+const numberColumn =
+  '"_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)';
+
+/** The columns of a resource's table that the server knows nothing of. */
+const ownColumns = `"_extra" TEXT, -- as a JSON object: fields that the reference does not name, and values that their columns cannot hold
+  "_first_seen_at" TEXT NOT NULL, -- when the record first came into the mirror
+  "_changed_at" TEXT NOT NULL, -- when a value of the row last changed in the mirror, except for fields of history.ignore
+  ${numberColumn}`;
 
 function resourceTable(resource: ResourceName): string[] {
   const columns = resourceOf(resource).fields.map(({ name, type }) =>
     name === 'id' ? '"id" INTEGER PRIMARY KEY' : `${quoteName(name)} ${sqlTypeOf(type)}`,
   );
-  columns.push('"_extra" TEXT', '"_first_seen_at" TEXT NOT NULL', '"_changed_at" TEXT NOT NULL', numberColumn);
   return [
-    `CREATE TABLE ${quoteName(resource)} (\n  ${columns.join(',\n  ')}\n) STRICT`,
+    `CREATE TABLE ${quoteName(resource)} (\n  ${columns.join(',\n  ')},\n  ${ownColumns}\n) STRICT`,
     // Windows select their rows by this column.
     `CREATE INDEX ${quoteName(`${resource}_created_at`)} ON ${quoteName(resource)} ("created_at")`,
   ];
@@ -69,12 +76,12 @@ function resourceTable(resource: ResourceName): string[] {
 function historyTable(resource: ResourceName): string[] {
   const name = historyTableOf(resource);
   return [
-    `CREATE TABLE ${name} (
-  id INTEGER NOT NULL,
-  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
-  valid_from TEXT NOT NULL,
-  valid_to TEXT NOT NULL,
-  record TEXT NOT NULL,
+    `CREATE TABLE ${name} ( -- Every earlier version of a row of ${resource}, in the order in which they ended. \`export ${resource} --as-of\` combines them to an earlier state.
+  id INTEGER NOT NULL, -- the record; one may have many versions
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')), -- what ended the version: updated, another version replaced it; deleted, the record left the table
+  valid_from TEXT NOT NULL, -- since when the mirror held it: the _changed_at of the row
+  valid_to TEXT NOT NULL, -- when the mirror saw the change; from then on it no longer held the version
+  record TEXT NOT NULL, -- the row as it was, as JSON: every column of the table except _changed_at
   ${numberColumn}
 ) STRICT`,
     // For one record's versions in the order in which they were written.
@@ -85,126 +92,128 @@ function historyTable(resource: ResourceName): string[] {
 }
 
 const bookkeeping = [
-  `CREATE TABLE mirror_runs (
-  run TEXT PRIMARY KEY,
-  command TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed', 'interrupted', 'killed')),
-  started_at TEXT NOT NULL,
-  finished_at TEXT,
-  requests INTEGER NOT NULL DEFAULT 0,
-  retries INTEGER NOT NULL DEFAULT 0,
-  answers TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(answers)),
-  problem TEXT,
-  actor TEXT CHECK (json_valid(actor))
+  `CREATE TABLE mirror_runs ( -- Every run of \`sync\`, one row each.
+  run TEXT PRIMARY KEY, -- the id of the run
+  command TEXT NOT NULL, -- what was run
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed', 'interrupted', 'killed')), -- running, complete, partial, failed, interrupted or killed
+  started_at TEXT NOT NULL, -- when it began
+  finished_at TEXT, -- when it ended; null while it runs, and if it was killed
+  requests INTEGER NOT NULL DEFAULT 0, -- requests sent, including retries
+  retries INTEGER NOT NULL DEFAULT 0, -- how many of them were retries after a failure
+  answers TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(answers)), -- how many responses had each HTTP status, as JSON; the other requests had no complete response
+  problem TEXT, -- why it is not complete
+  actor TEXT CHECK (json_valid(actor)) -- who ran it, as JSON: the account on the machine, its host, and the job; null for older runs
 ) STRICT`,
-  `CREATE TABLE mirror_run_resources (
-  run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
-  resource TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed')),
-  requests INTEGER NOT NULL DEFAULT 0,
-  received INTEGER NOT NULL DEFAULT 0,
-  inserted INTEGER NOT NULL DEFAULT 0,
-  updated INTEGER NOT NULL DEFAULT 0,
-  deleted INTEGER NOT NULL DEFAULT 0,
-  unchanged INTEGER NOT NULL DEFAULT 0,
-  live INTEGER,
-  server_total INTEGER,
-  fresh_as_of TEXT,
-  problem TEXT,
-  expected INTEGER,
+  `CREATE TABLE mirror_run_resources ( -- What a run did for each resource.
+  run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE, -- the run, as in mirror_runs
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed')), -- running, complete, partial or failed
+  requests INTEGER NOT NULL DEFAULT 0, -- requests sent, including retries
+  received INTEGER NOT NULL DEFAULT 0, -- records received
+  inserted INTEGER NOT NULL DEFAULT 0, -- records that were new
+  updated INTEGER NOT NULL DEFAULT 0, -- records whose row changed
+  deleted INTEGER NOT NULL DEFAULT 0, -- rows removed because the server no longer had the record
+  unchanged INTEGER NOT NULL DEFAULT 0, -- records whose row stayed as it was
+  live INTEGER, -- rows in the table at the end
+  server_total INTEGER, -- records that the server had; null if they could not be counted
+  fresh_as_of TEXT, -- every row was seen on the server at or after this time
+  problem TEXT, -- why it is not complete
+  expected INTEGER, -- records that the run expected to read; null until that is known
   PRIMARY KEY (run, resource)
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_windows (
-  resource TEXT NOT NULL,
-  from_day TEXT NOT NULL,
-  to_day TEXT NOT NULL CHECK (to_day > from_day),
-  state TEXT NOT NULL CHECK (state IN ('pending', 'walking', 'settled', 'unsettled')),
-  server_total INTEGER,
-  pages_read INTEGER NOT NULL DEFAULT 0,
-  fresh_as_of TEXT,
-  run TEXT,
-  cause TEXT,
-  problem TEXT,
-  surplus INTEGER NOT NULL DEFAULT 0,
+  `CREATE TABLE mirror_windows ( -- The windows of creation time that the records are read in, and what is known about each.
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  from_day TEXT NOT NULL, -- first day of the window
+  to_day TEXT NOT NULL CHECK (to_day > from_day), -- the day after its last
+  state TEXT NOT NULL CHECK (state IN ('pending', 'walking', 'settled', 'unsettled')), -- pending, walking, settled or unsettled
+  server_total INTEGER, -- records that the server had in it when they were last counted
+  pages_read INTEGER NOT NULL DEFAULT 0, -- pages of the current walk that are in the mirror
+  fresh_as_of TEXT, -- every row of the window was seen on the server at or after this time
+  run TEXT, -- the run that touched it last
+  cause TEXT, -- why it is not settled, as a code: one outage is one cause
+  problem TEXT, -- the same in words
+  surplus INTEGER NOT NULL DEFAULT 0, -- records that its total counts and no page shows, such as those that are only marked as deleted
   PRIMARY KEY (resource, from_day)
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_history (
-  resource TEXT PRIMARY KEY,
-  begins_at TEXT NOT NULL
+  `CREATE TABLE mirror_history ( -- How far back the history of each resource reaches.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  begins_at TEXT NOT NULL -- every state since then is known: since the first sync, or as far back as history.keep reaches
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_pages (
-  resource TEXT NOT NULL,
-  from_day TEXT NOT NULL,
-  page TEXT NOT NULL,
-  hash TEXT NOT NULL,
-  total INTEGER NOT NULL,
-  last_page INTEGER NOT NULL,
-  per_page INTEGER NOT NULL,
-  ids TEXT NOT NULL,
-  owned INTEGER NOT NULL,
-  last_created_at TEXT,
-  records TEXT,
-  seal TEXT NOT NULL,
+  `CREATE TABLE mirror_pages ( -- The pages of each window as they were last read: a page that comes again unchanged is not written again.
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  from_day TEXT NOT NULL, -- first day of the window
+  page TEXT NOT NULL, -- what was requested: range, page size and number
+  hash TEXT NOT NULL, -- hash of the bytes of the response
+  total INTEGER NOT NULL, -- records that the server counted in the range
+  last_page INTEGER NOT NULL, -- last page of the range
+  per_page INTEGER NOT NULL, -- records on a full page
+  ids TEXT NOT NULL, -- ids on the page, as JSON
+  owned INTEGER NOT NULL, -- how many of them are the window's own
+  last_created_at TEXT, -- creation time of the last record on the page
+  records TEXT, -- a hash of each record, so that only those that changed are read; null: they could not be told apart
+  seal TEXT NOT NULL, -- a hash of this row and the program's version: if it is another one, the page is read again
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID`,
-  // Days of rows, or of the parents of rows, that something else than a sync has changed; src/store/cursor.ts has the triggers.
-  `CREATE TABLE mirror_touched (
-  resource TEXT NOT NULL,
-  day TEXT NOT NULL,
+  // Written by the triggers of src/store/cursor.ts.
+  `CREATE TABLE mirror_touched ( -- Days whose rows, or their related records, another program has changed or removed: the next sync compares their windows row by row.
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  day TEXT NOT NULL, -- the day of creation of a row that was changed; 0000-01-01: of one without a usable time
   PRIMARY KEY (resource, day)
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_events (
-  event INTEGER PRIMARY KEY,
-  at TEXT NOT NULL,
-  run TEXT,
-  resource TEXT,
-  kind TEXT NOT NULL,
-  subject TEXT NOT NULL,
-  detail TEXT,
+  `CREATE TABLE mirror_events ( -- Events, each recorded once: unknown or missing fields, changed types, refused deletions, wrong totals, a log that cannot shrink.
+  event INTEGER PRIMARY KEY, -- primary key
+  at TEXT NOT NULL, -- when it was first seen
+  run TEXT, -- the run that saw it first
+  resource TEXT, -- the resource that it concerns
+  kind TEXT NOT NULL, -- what happened, in one word
+  subject TEXT NOT NULL, -- the field, window or record that it happened to
+  detail TEXT, -- the details
   UNIQUE (resource, kind, subject)
 ) STRICT`,
-  `CREATE TABLE mirror_capabilities (
-  resource TEXT PRIMARY KEY,
-  value TEXT NOT NULL CHECK (json_type(value, '$.pageSize') IS 'integer'),
-  measured_at TEXT NOT NULL
+  `CREATE TABLE mirror_capabilities ( -- What was measured about each list: page size, date ranges, sorting.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  value TEXT NOT NULL CHECK (json_type(value, '$.pageSize') IS 'integer'), -- the result, as JSON
+  measured_at TEXT NOT NULL -- when
 ) STRICT, WITHOUT ROWID`,
-  // A list whose total is unproven is no fresher than this; null if nobody knows.
-  `CREATE TABLE mirror_unproven (
-  resource TEXT PRIMARY KEY,
-  fresh_as_of TEXT
+  `CREATE TABLE mirror_unproven ( -- Lists whose total did not prove their rows yet: they are no fresher than this.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  fresh_as_of TEXT -- how fresh the resource was before; null: nobody knows
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_surpluses (
-  resource TEXT PRIMARY KEY,
-  records INTEGER NOT NULL
+  `CREATE TABLE mirror_surpluses ( -- Records that the total of a whole list counts and no page shows.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  records INTEGER NOT NULL -- how many
 ) STRICT, WITHOUT ROWID`,
-  // One row each: the server's address, and the journal that money was sent from (src/store/journal-memory.ts).
-  'CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), address TEXT NOT NULL) STRICT',
-  `CREATE TABLE mirror_journal (
-  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-  value TEXT NOT NULL CHECK (json_type(value, '$.at') IS 'text')
+  `CREATE TABLE mirror_server ( -- The server that the mirror was read from.
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), -- primary key: there is one row
+  address TEXT NOT NULL -- its address
+) STRICT`,
+  // Written by src/store/journal-memory.ts.
+  `CREATE TABLE mirror_journal ( -- The journal that money was sent from, so that an older one is noticed.
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), -- primary key: there is one row
+  value TEXT NOT NULL CHECK (json_type(value, '$.at') IS 'text') -- its newest step, as JSON
 ) STRICT`,
   // The tables of related records are made when these are first requested. This table lists them.
-  `CREATE TABLE mirror_relations (
-  resource TEXT NOT NULL CHECK (resource IN (${resourceNames.map(quoteText).join(', ')})),
-  relation TEXT NOT NULL,
-  table_name TEXT NOT NULL,
-  included INTEGER NOT NULL CHECK (included IN (0, 1)),
-  keys TEXT NOT NULL CHECK (json_valid(keys)),
-  since TEXT NOT NULL,
+  `CREATE TABLE mirror_relations ( -- Which related records are or were mirrored, and where.
+  resource TEXT NOT NULL CHECK (resource IN (${resourceNames.map(quoteText).join(', ')})), -- users, packages, emails or coupons
+  relation TEXT NOT NULL, -- the name by which they are requested
+  table_name TEXT NOT NULL, -- where they are; the view of that name with _flat has a column for each of their keys
+  included INTEGER NOT NULL CHECK (included IN (0, 1)), -- 1: pages are read with them; 0: they are no longer read, and the rows are from the last time
+  keys TEXT NOT NULL CHECK (json_valid(keys)), -- keys seen so far; null for records that are no objects
+  since TEXT NOT NULL, -- when they were first requested
   PRIMARY KEY (resource, relation)
 ) STRICT, WITHOUT ROWID`,
   // Ids alone, and the creation day, which windows need: nothing here identifies the person.
-  `CREATE TABLE mirror_suppressions (
-  resource TEXT NOT NULL,
-  id INTEGER NOT NULL,
-  user_id INTEGER NOT NULL,
-  since TEXT NOT NULL,
-  seen_day TEXT,
+  `CREATE TABLE mirror_suppressions ( -- What \`forget\` keeps out of the mirror: ids, and nothing else about the person.
+  resource TEXT NOT NULL, -- users or emails
+  id INTEGER NOT NULL, -- the record that is kept out
+  user_id INTEGER NOT NULL, -- the person who was forgotten
+  since TEXT NOT NULL, -- since when
+  seen_day TEXT, -- the day of creation under which the server still has it; null if it does not
   PRIMARY KEY (resource, id)
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_locks (
-  name TEXT PRIMARY KEY,
+  `CREATE TABLE mirror_locks ( -- Who is writing the mirror now.
+  name TEXT PRIMARY KEY, -- what is locked
   ${lockColumns}
 ) STRICT, WITHOUT ROWID`,
 ];

@@ -16,10 +16,10 @@ CREATE TABLE "users" (
   "last_login_at" TEXT,
   "created_at" TEXT,
   "updated_at" TEXT,
-  "_extra" TEXT,
-  "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+  "_extra" TEXT, -- as a JSON object: fields that the reference does not name, and values that their columns cannot hold
+  "_first_seen_at" TEXT NOT NULL, -- when the record first came into the mirror
+  "_changed_at" TEXT NOT NULL, -- when a value of the row last changed in the mirror, except for fields of history.ignore
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX "users_created_at" ON "users" ("created_at");
@@ -42,10 +42,10 @@ CREATE TABLE "packages" (
   "setup_on" TEXT,
   "created_at" TEXT,
   "updated_at" TEXT,
-  "_extra" TEXT,
-  "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+  "_extra" TEXT, -- as a JSON object: fields that the reference does not name, and values that their columns cannot hold
+  "_first_seen_at" TEXT NOT NULL, -- when the record first came into the mirror
+  "_changed_at" TEXT NOT NULL, -- when a value of the row last changed in the mirror, except for fields of history.ignore
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX "packages_created_at" ON "packages" ("created_at");
@@ -64,10 +64,10 @@ CREATE TABLE "emails" (
   "scheduled_at" TEXT,
   "created_at" TEXT,
   "updated_at" TEXT,
-  "_extra" TEXT,
-  "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+  "_extra" TEXT, -- as a JSON object: fields that the reference does not name, and values that their columns cannot hold
+  "_first_seen_at" TEXT NOT NULL, -- when the record first came into the mirror
+  "_changed_at" TEXT NOT NULL, -- when a value of the row last changed in the mirror, except for fields of history.ignore
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX "emails_created_at" ON "emails" ("created_at");
@@ -85,200 +85,203 @@ CREATE TABLE "coupons" (
   "expires_at" TEXT,
   "created_at" TEXT,
   "updated_at" TEXT,
-  "_extra" TEXT,
-  "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+  "_extra" TEXT, -- as a JSON object: fields that the reference does not name, and values that their columns cannot hold
+  "_first_seen_at" TEXT NOT NULL, -- when the record first came into the mirror
+  "_changed_at" TEXT NOT NULL, -- when a value of the row last changed in the mirror, except for fields of history.ignore
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX "coupons_created_at" ON "coupons" ("created_at");
 
-CREATE TABLE users_history (
-  id INTEGER NOT NULL,
-  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
-  valid_from TEXT NOT NULL,
-  valid_to TEXT NOT NULL,
-  record TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+CREATE TABLE users_history ( -- Every earlier version of a row of users, in the order in which they ended. `export users --as-of` combines them to an earlier state.
+  id INTEGER NOT NULL, -- the record; one may have many versions
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')), -- what ended the version: updated, another version replaced it; deleted, the record left the table
+  valid_from TEXT NOT NULL, -- since when the mirror held it: the _changed_at of the row
+  valid_to TEXT NOT NULL, -- when the mirror saw the change; from then on it no longer held the version
+  record TEXT NOT NULL, -- the row as it was, as JSON: every column of the table except _changed_at
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX users_history_id ON users_history (id);
 
 CREATE INDEX users_history_valid_to ON users_history (valid_to);
 
-CREATE TABLE packages_history (
-  id INTEGER NOT NULL,
-  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
-  valid_from TEXT NOT NULL,
-  valid_to TEXT NOT NULL,
-  record TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+CREATE TABLE packages_history ( -- Every earlier version of a row of packages, in the order in which they ended. `export packages --as-of` combines them to an earlier state.
+  id INTEGER NOT NULL, -- the record; one may have many versions
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')), -- what ended the version: updated, another version replaced it; deleted, the record left the table
+  valid_from TEXT NOT NULL, -- since when the mirror held it: the _changed_at of the row
+  valid_to TEXT NOT NULL, -- when the mirror saw the change; from then on it no longer held the version
+  record TEXT NOT NULL, -- the row as it was, as JSON: every column of the table except _changed_at
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX packages_history_id ON packages_history (id);
 
 CREATE INDEX packages_history_valid_to ON packages_history (valid_to);
 
-CREATE TABLE emails_history (
-  id INTEGER NOT NULL,
-  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
-  valid_from TEXT NOT NULL,
-  valid_to TEXT NOT NULL,
-  record TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+CREATE TABLE emails_history ( -- Every earlier version of a row of emails, in the order in which they ended. `export emails --as-of` combines them to an earlier state.
+  id INTEGER NOT NULL, -- the record; one may have many versions
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')), -- what ended the version: updated, another version replaced it; deleted, the record left the table
+  valid_from TEXT NOT NULL, -- since when the mirror held it: the _changed_at of the row
+  valid_to TEXT NOT NULL, -- when the mirror saw the change; from then on it no longer held the version
+  record TEXT NOT NULL, -- the row as it was, as JSON: every column of the table except _changed_at
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX emails_history_id ON emails_history (id);
 
 CREATE INDEX emails_history_valid_to ON emails_history (valid_to);
 
-CREATE TABLE coupons_history (
-  id INTEGER NOT NULL,
-  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
-  valid_from TEXT NOT NULL,
-  valid_to TEXT NOT NULL,
-  record TEXT NOT NULL,
-  "_seq" INTEGER NOT NULL DEFAULT 0
+CREATE TABLE coupons_history ( -- Every earlier version of a row of coupons, in the order in which they ended. `export coupons --as-of` combines them to an earlier state.
+  id INTEGER NOT NULL, -- the record; one may have many versions
+  change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')), -- what ended the version: updated, another version replaced it; deleted, the record left the table
+  valid_from TEXT NOT NULL, -- since when the mirror held it: the _changed_at of the row
+  valid_to TEXT NOT NULL, -- when the mirror saw the change; from then on it no longer held the version
+  record TEXT NOT NULL, -- the row as it was, as JSON: every column of the table except _changed_at
+  "_seq" INTEGER NOT NULL DEFAULT 0 -- the number of the last change; grows with each change (mirror_cursor)
 ) STRICT;
 
 CREATE INDEX coupons_history_id ON coupons_history (id);
 
 CREATE INDEX coupons_history_valid_to ON coupons_history (valid_to);
 
-CREATE TABLE mirror_runs (
-  run TEXT PRIMARY KEY,
-  command TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed', 'interrupted', 'killed')),
-  started_at TEXT NOT NULL,
-  finished_at TEXT,
-  requests INTEGER NOT NULL DEFAULT 0,
-  retries INTEGER NOT NULL DEFAULT 0,
-  answers TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(answers)),
-  problem TEXT,
-  actor TEXT CHECK (json_valid(actor))
+CREATE TABLE mirror_runs ( -- Every run of `sync`, one row each.
+  run TEXT PRIMARY KEY, -- the id of the run
+  command TEXT NOT NULL, -- what was run
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed', 'interrupted', 'killed')), -- running, complete, partial, failed, interrupted or killed
+  started_at TEXT NOT NULL, -- when it began
+  finished_at TEXT, -- when it ended; null while it runs, and if it was killed
+  requests INTEGER NOT NULL DEFAULT 0, -- requests sent, including retries
+  retries INTEGER NOT NULL DEFAULT 0, -- how many of them were retries after a failure
+  answers TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(answers)), -- how many responses had each HTTP status, as JSON; the other requests had no complete response
+  problem TEXT, -- why it is not complete
+  actor TEXT CHECK (json_valid(actor)) -- who ran it, as JSON: the account on the machine, its host, and the job; null for older runs
 ) STRICT;
 
-CREATE TABLE mirror_run_resources (
-  run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
-  resource TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed')),
-  requests INTEGER NOT NULL DEFAULT 0,
-  received INTEGER NOT NULL DEFAULT 0,
-  inserted INTEGER NOT NULL DEFAULT 0,
-  updated INTEGER NOT NULL DEFAULT 0,
-  deleted INTEGER NOT NULL DEFAULT 0,
-  unchanged INTEGER NOT NULL DEFAULT 0,
-  live INTEGER,
-  server_total INTEGER,
-  fresh_as_of TEXT,
-  problem TEXT,
-  expected INTEGER,
+CREATE TABLE mirror_run_resources ( -- What a run did for each resource.
+  run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE, -- the run, as in mirror_runs
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'partial', 'failed')), -- running, complete, partial or failed
+  requests INTEGER NOT NULL DEFAULT 0, -- requests sent, including retries
+  received INTEGER NOT NULL DEFAULT 0, -- records received
+  inserted INTEGER NOT NULL DEFAULT 0, -- records that were new
+  updated INTEGER NOT NULL DEFAULT 0, -- records whose row changed
+  deleted INTEGER NOT NULL DEFAULT 0, -- rows removed because the server no longer had the record
+  unchanged INTEGER NOT NULL DEFAULT 0, -- records whose row stayed as it was
+  live INTEGER, -- rows in the table at the end
+  server_total INTEGER, -- records that the server had; null if they could not be counted
+  fresh_as_of TEXT, -- every row was seen on the server at or after this time
+  problem TEXT, -- why it is not complete
+  expected INTEGER, -- records that the run expected to read; null until that is known
   PRIMARY KEY (run, resource)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_windows (
-  resource TEXT NOT NULL,
-  from_day TEXT NOT NULL,
-  to_day TEXT NOT NULL CHECK (to_day > from_day),
-  state TEXT NOT NULL CHECK (state IN ('pending', 'walking', 'settled', 'unsettled')),
-  server_total INTEGER,
-  pages_read INTEGER NOT NULL DEFAULT 0,
-  fresh_as_of TEXT,
-  run TEXT,
-  cause TEXT,
-  problem TEXT,
-  surplus INTEGER NOT NULL DEFAULT 0,
+CREATE TABLE mirror_windows ( -- The windows of creation time that the records are read in, and what is known about each.
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  from_day TEXT NOT NULL, -- first day of the window
+  to_day TEXT NOT NULL CHECK (to_day > from_day), -- the day after its last
+  state TEXT NOT NULL CHECK (state IN ('pending', 'walking', 'settled', 'unsettled')), -- pending, walking, settled or unsettled
+  server_total INTEGER, -- records that the server had in it when they were last counted
+  pages_read INTEGER NOT NULL DEFAULT 0, -- pages of the current walk that are in the mirror
+  fresh_as_of TEXT, -- every row of the window was seen on the server at or after this time
+  run TEXT, -- the run that touched it last
+  cause TEXT, -- why it is not settled, as a code: one outage is one cause
+  problem TEXT, -- the same in words
+  surplus INTEGER NOT NULL DEFAULT 0, -- records that its total counts and no page shows, such as those that are only marked as deleted
   PRIMARY KEY (resource, from_day)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_history (
-  resource TEXT PRIMARY KEY,
-  begins_at TEXT NOT NULL
+CREATE TABLE mirror_history ( -- How far back the history of each resource reaches.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  begins_at TEXT NOT NULL -- every state since then is known: since the first sync, or as far back as history.keep reaches
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_pages (
-  resource TEXT NOT NULL,
-  from_day TEXT NOT NULL,
-  page TEXT NOT NULL,
-  hash TEXT NOT NULL,
-  total INTEGER NOT NULL,
-  last_page INTEGER NOT NULL,
-  per_page INTEGER NOT NULL,
-  ids TEXT NOT NULL,
-  owned INTEGER NOT NULL,
-  last_created_at TEXT,
-  records TEXT,
-  seal TEXT NOT NULL,
+CREATE TABLE mirror_pages ( -- The pages of each window as they were last read: a page that comes again unchanged is not written again.
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  from_day TEXT NOT NULL, -- first day of the window
+  page TEXT NOT NULL, -- what was requested: range, page size and number
+  hash TEXT NOT NULL, -- hash of the bytes of the response
+  total INTEGER NOT NULL, -- records that the server counted in the range
+  last_page INTEGER NOT NULL, -- last page of the range
+  per_page INTEGER NOT NULL, -- records on a full page
+  ids TEXT NOT NULL, -- ids on the page, as JSON
+  owned INTEGER NOT NULL, -- how many of them are the window's own
+  last_created_at TEXT, -- creation time of the last record on the page
+  records TEXT, -- a hash of each record, so that only those that changed are read; null: they could not be told apart
+  seal TEXT NOT NULL, -- a hash of this row and the program's version: if it is another one, the page is read again
   PRIMARY KEY (resource, from_day, page),
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_touched (
-  resource TEXT NOT NULL,
-  day TEXT NOT NULL,
+CREATE TABLE mirror_touched ( -- Days whose rows, or their related records, another program has changed or removed: the next sync compares their windows row by row.
+  resource TEXT NOT NULL, -- users, packages, emails or coupons
+  day TEXT NOT NULL, -- the day of creation of a row that was changed; 0000-01-01: of one without a usable time
   PRIMARY KEY (resource, day)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_events (
-  event INTEGER PRIMARY KEY,
-  at TEXT NOT NULL,
-  run TEXT,
-  resource TEXT,
-  kind TEXT NOT NULL,
-  subject TEXT NOT NULL,
-  detail TEXT,
+CREATE TABLE mirror_events ( -- Events, each recorded once: unknown or missing fields, changed types, refused deletions, wrong totals, a log that cannot shrink.
+  event INTEGER PRIMARY KEY, -- primary key
+  at TEXT NOT NULL, -- when it was first seen
+  run TEXT, -- the run that saw it first
+  resource TEXT, -- the resource that it concerns
+  kind TEXT NOT NULL, -- what happened, in one word
+  subject TEXT NOT NULL, -- the field, window or record that it happened to
+  detail TEXT, -- the details
   UNIQUE (resource, kind, subject)
 ) STRICT;
 
-CREATE TABLE mirror_capabilities (
-  resource TEXT PRIMARY KEY,
-  value TEXT NOT NULL CHECK (json_type(value, '$.pageSize') IS 'integer'),
-  measured_at TEXT NOT NULL
+CREATE TABLE mirror_capabilities ( -- What was measured about each list: page size, date ranges, sorting.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  value TEXT NOT NULL CHECK (json_type(value, '$.pageSize') IS 'integer'), -- the result, as JSON
+  measured_at TEXT NOT NULL -- when
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_unproven (
-  resource TEXT PRIMARY KEY,
-  fresh_as_of TEXT
+CREATE TABLE mirror_unproven ( -- Lists whose total did not prove their rows yet: they are no fresher than this.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  fresh_as_of TEXT -- how fresh the resource was before; null: nobody knows
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_surpluses (
-  resource TEXT PRIMARY KEY,
-  records INTEGER NOT NULL
+CREATE TABLE mirror_surpluses ( -- Records that the total of a whole list counts and no page shows.
+  resource TEXT PRIMARY KEY, -- users, packages, emails or coupons
+  records INTEGER NOT NULL -- how many
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_server (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), address TEXT NOT NULL) STRICT;
-
-CREATE TABLE mirror_journal (
-  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-  value TEXT NOT NULL CHECK (json_type(value, '$.at') IS 'text')
+CREATE TABLE mirror_server ( -- The server that the mirror was read from.
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), -- primary key: there is one row
+  address TEXT NOT NULL -- its address
 ) STRICT;
 
-CREATE TABLE mirror_relations (
-  resource TEXT NOT NULL CHECK (resource IN ('users', 'packages', 'emails', 'coupons')),
-  relation TEXT NOT NULL,
-  table_name TEXT NOT NULL,
-  included INTEGER NOT NULL CHECK (included IN (0, 1)),
-  keys TEXT NOT NULL CHECK (json_valid(keys)),
-  since TEXT NOT NULL,
+CREATE TABLE mirror_journal ( -- The journal that money was sent from, so that an older one is noticed.
+  one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), -- primary key: there is one row
+  value TEXT NOT NULL CHECK (json_type(value, '$.at') IS 'text') -- its newest step, as JSON
+) STRICT;
+
+CREATE TABLE mirror_relations ( -- Which related records are or were mirrored, and where.
+  resource TEXT NOT NULL CHECK (resource IN ('users', 'packages', 'emails', 'coupons')), -- users, packages, emails or coupons
+  relation TEXT NOT NULL, -- the name by which they are requested
+  table_name TEXT NOT NULL, -- where they are; the view of that name with _flat has a column for each of their keys
+  included INTEGER NOT NULL CHECK (included IN (0, 1)), -- 1: pages are read with them; 0: they are no longer read, and the rows are from the last time
+  keys TEXT NOT NULL CHECK (json_valid(keys)), -- keys seen so far; null for records that are no objects
+  since TEXT NOT NULL, -- when they were first requested
   PRIMARY KEY (resource, relation)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_suppressions (
-  resource TEXT NOT NULL,
-  id INTEGER NOT NULL,
-  user_id INTEGER NOT NULL,
-  since TEXT NOT NULL,
-  seen_day TEXT,
+CREATE TABLE mirror_suppressions ( -- What `forget` keeps out of the mirror: ids, and nothing else about the person.
+  resource TEXT NOT NULL, -- users or emails
+  id INTEGER NOT NULL, -- the record that is kept out
+  user_id INTEGER NOT NULL, -- the person who was forgotten
+  since TEXT NOT NULL, -- since when
+  seen_day TEXT, -- the day of creation under which the server still has it; null if it does not
   PRIMARY KEY (resource, id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_locks (
-  name TEXT PRIMARY KEY,
-  run TEXT NOT NULL,
-  command TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL
+CREATE TABLE mirror_locks ( -- Who is writing the mirror now.
+  name TEXT PRIMARY KEY, -- what is locked
+  run TEXT NOT NULL, -- the run that owns it
+  command TEXT NOT NULL, -- what it is doing
+  pid INTEGER NOT NULL, -- the process
+  host TEXT NOT NULL, -- the machine
+  acquired_at TEXT NOT NULL -- when it was taken
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW mirror_freshness AS
@@ -341,23 +344,23 @@ SELECT
 FROM emails
 GROUP BY 1;
 
-CREATE TABLE mirror_cursor (
-  mirror TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  deletions_from INTEGER NOT NULL
+CREATE TABLE mirror_cursor ( -- The last change number; one row. `export --changed-since` and `changes --follow` use it.
+  mirror TEXT NOT NULL, -- identifies the mirror; one that is built anew gets another value
+  seq INTEGER NOT NULL, -- the number of the last change in any table
+  deletions_from INTEGER NOT NULL -- deletions up to this number may no longer be known
 ) STRICT;
 
-CREATE TABLE mirror_epochs (
-  from_seq INTEGER PRIMARY KEY,
-  epoch TEXT NOT NULL,
-  began_at TEXT NOT NULL
+CREATE TABLE mirror_epochs ( -- Which run gave which numbers: a row for each run that changed something. An older copy continues in another epoch.
+  from_seq INTEGER PRIMARY KEY, -- primary key; the last number before the epoch
+  epoch TEXT NOT NULL, -- its name, which no other has
+  began_at TEXT NOT NULL -- when it began
 ) STRICT;
 
-CREATE TABLE mirror_deletions (
-  table_name TEXT NOT NULL,
-  id INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  seq INTEGER NOT NULL,
+CREATE TABLE mirror_deletions ( -- Tombstones of deleted rows: their ids, and nothing else. They are kept for history.keep.
+  table_name TEXT NOT NULL, -- the table that the row was in
+  id INTEGER NOT NULL, -- its id; for related records the parent’s, for a history the _seq
+  key TEXT NOT NULL, -- for related records their _key; otherwise empty
+  seq INTEGER NOT NULL, -- the number of the deletion
   PRIMARY KEY (table_name, id, key)
 ) STRICT, WITHOUT ROWID;
 

@@ -10,8 +10,8 @@ import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printNote, printOutcome, printWarning } from './output.ts';
 import { lstat, readdir, rm } from 'node:fs/promises';
-import { readManifest, removeDurableFolder } from '../store/files/durable-folder.ts';
-import { manifestBeside } from '../store/files/manifest.ts';
+import { removeDurableFolder } from '../store/files/durable-folder.ts';
+import { manifestBeside, readManifest } from '../store/files/manifest.ts';
 
 /** Throws a UsageError for our own files: a typing mistake must not overwrite the mirror, settings, key or journal for good. */
 export function refuseOwnFiles(context: CliContext, path: string): void {
@@ -176,7 +176,7 @@ async function isOurs(path: string, of: KeptNames['of']): Promise<boolean> {
   // A symbolic link does not count: its target was not made by the pattern.
   const found = await lstat(path);
   if (of === 'files') return found.isFile();
-  return found.isDirectory() && readManifest(path)?.program === of.foldersOf;
+  return found.isDirectory() && readManifest(path)?.['program'] === of.foldersOf;
 }
 
 async function remove(path: string, of: KeptNames['of']): Promise<boolean> {

@@ -3,11 +3,10 @@ import { existsSync, readdirSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
-import { isRecord } from '../model/records.ts';
-import { firstFree, readRegularFile } from '../model/files.ts';
+import { firstFree } from '../model/files.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { partialName, removeStale, requireSpace, syncFile } from '../store/files/durable-file.ts';
-import { hashOfFile, manifestHead } from '../store/files/manifest.ts';
+import { hashOfFile, manifestHead, readManifest } from '../store/files/manifest.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { CopySource, CopyRun } from './copy-source.ts';
 
@@ -131,7 +130,7 @@ function lostFiles(folder: string, of: BackupOwner, sources: readonly CopySource
   const gone = sources.filter((source) => source.size() === undefined);
   if (gone.length === 0) return [];
   const older = backupsIn(folder).reverse();
-  const manifests = older.map((name) => [name, manifestIn(join(folder, name))] as const);
+  const manifests = older.map((name) => [name, readManifest(join(folder, name))] as const);
   return gone.flatMap(({ name: kind, file }) => {
     const found = manifests.find(([, manifest]) => isSameOwner(manifest?.['of'], of) && manifest?.[kind]);
     return found === undefined ? [] : [`the ${kind} ${file} is gone; the newest backup that has it is ${found[0]}`];
@@ -184,7 +183,7 @@ async function removeOlder(
 ): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
   // The new one is excluded by name, not by age: if the clock was set back, it looks like the oldest.
   const others = backupsIn(folder).filter((name) => name !== made);
-  const isOurs = others.map((name) => isSameOwner(manifestIn(join(folder, name))?.['of'], of));
+  const isOurs = others.map((name) => isSameOwner(readManifest(join(folder, name))?.['of'], of));
   const ours = others.filter((_, index) => isOurs[index]);
   const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
   for (const name of removed) {
@@ -193,16 +192,6 @@ async function removeOlder(
     await rm(leaving, { recursive: true, force: true });
   }
   return { removed, not_ours: others.filter((_, index) => !isOurs[index]) };
-}
-
-/** Reads the manifest; undefined if there is none that can be read. */
-export function manifestIn(backup: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const found: unknown = JSON.parse(readRegularFile(join(backup, 'manifest.json')).bytes.toString('utf8'));
-    return isRecord(found) ? found : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function isSameOwner(owner: unknown, { profile, mirror, journal }: BackupOwner): boolean {

@@ -13,10 +13,10 @@ import { counted } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { FileKind } from '../store/file-kind.ts';
 import { ownerAlone, placeDurableFile, requireSpace, syncFile } from '../store/files/durable-file.ts';
-import { hashOfFile } from '../store/files/manifest.ts';
+import { hashOfFile, readManifest } from '../store/files/manifest.ts';
 import { MirrorsJournalMemory, type RememberedJournal } from '../store/journal-memory.ts';
 import { mirrorKind, readMirror } from '../store/open.ts';
-import { backupsIn, manifestIn } from './backup.ts';
+import { backupsIn } from './backup.ts';
 import { checkCopy, isCopyOf } from './copy-source.ts';
 
 export interface RestoreRequest {
@@ -129,12 +129,12 @@ function copiesIn(from: string, { profile, backups }: RestorePorts): Sources {
   const newest = backupsIn(backups).at(-1);
   const known = newest === undefined ? '' : ` The newest one in ${backups} is ${newest}.`;
   if (found === undefined) throw new UsageError(`there is no backup at ${from}`, { advice: `Check the path.${known}` });
-  const manifest = found.isDirectory() ? manifestIn(from) : undefined;
-  if (manifest !== undefined) {
-    const of = manifest['of'] as { readonly profile?: string | null } | undefined;
-    if ((of?.profile ?? null) !== profile) {
+  const manifest = found.isDirectory() ? readManifest(from) : undefined;
+  const of = manifest?.['of'] as { readonly profile?: string | null } | undefined;
+  if (manifest !== undefined && of !== undefined) {
+    if ((of.profile ?? null) !== profile) {
       throw new UsageError(
-        `${from} is a backup of the profile ${of?.profile ?? '(none)'}, not of ${profile ?? '(none)'}`,
+        `${from} is a backup of the profile ${of.profile ?? '(none)'}, not of ${profile ?? '(none)'}`,
         {
           advice: 'Name its profile with --profile, or another backup.',
         },

@@ -1,9 +1,8 @@
 /** Files that appear whole or not at all: written under a temporary name, synced to the disk, then renamed to the final name. */
 import { randomBytes } from 'node:crypto';
-import { constants, type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError, freeSpace, inFolder } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
@@ -15,7 +14,7 @@ export const ownerAlone = 0o600;
 
 /**
  * Writes the chunks to the file, and makes its folders. An older file stays if this fails or is aborted. A new file has the given mode,
- * a replaced one keeps its own; a device or a pipe is written directly. Returns the number of bytes. Throws a FileError.
+ * a replaced one keeps its own; a device is written directly. Returns the number of bytes. Throws a FileError.
  */
 export async function writeDurableFile(
   path: string,
@@ -29,9 +28,10 @@ export async function writeDurableFile(
       throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
     }
     if (existing?.isFIFO() === true) {
-      // Polls for a reader: a blocking call could not be cancelled, and would keep the process from ending.
-      const opening = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK);
-      return withHandle(await whenReady('ENXIO', signal, opening), (handle) => fill(handle, chunks, signal));
+      // A call that waits for its reader could not be cancelled, and would keep the process from ending.
+      throw new FileError(`could not write ${path}: it is a pipe`, {
+        advice: 'Leave the name out, and send the standard output there.',
+      });
     }
     if (existing !== undefined && !existing.isFile()) {
       return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
@@ -122,30 +122,11 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
   let bytes = 0;
   for await (const chunk of chunks) {
     signal.throwIfAborted();
-    for (let at = 0; at < chunk.length;) {
-      const { bytesWritten } = await whenReady('EAGAIN', signal, () => handle.write(chunk, at));
-      at += bytesWritten;
-    }
+    await handle.writeFile(chunk);
     bytes += chunk.length;
   }
   return bytes;
 }
-
-/** Repeats the call while it fails because the pipe has no reader yet (ENXIO) or is full (EAGAIN). */
-async function whenReady<T>(code: 'ENXIO' | 'EAGAIN', signal: AbortSignal, call: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== code) throw error;
-    }
-    signal.throwIfAborted();
-    await wait(pollMs[code]);
-  }
-}
-
-/** A reader that is there empties a full pipe, which holds 64 KiB, almost at once. */
-const pollMs = { ENXIO: 50, EAGAIN: 1 } as const;
 
 // Some file systems refuse to sync a folder. The rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);

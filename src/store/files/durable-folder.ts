@@ -2,8 +2,9 @@
 import { chmod, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
-import { inFolder, makeNewFolder, readRegularFile } from '../../model/files.ts';
-import { manifestName, type ManifestFile, writeManifest } from './manifest.ts';
+import { inFolder, makeNewFolder } from '../../model/files.ts';
+import { isRecord } from '../../model/records.ts';
+import { manifestName, type ManifestFile, readManifest, writeManifest } from './manifest.ts';
 import { explaining, partialName, removeStale, statOf, syncFolder } from './durable-file.ts';
 
 /** What every manifest has; each program adds its own fields. */
@@ -28,7 +29,7 @@ export async function writeDurableFolder<T extends FolderManifest>(
     const outer = isThere ? path : dirname(path);
     return inFolder(outer, async () => {
       await removeStale(outer, path);
-      const older = isThere ? readManifest(path) : undefined;
+      const older = isThere ? ownManifest(path) : undefined;
       if (older !== undefined && older.program !== program) {
         throw new FileError(`${join(path, manifestName)} does not belong to ${program}, and would be replaced`, {
           advice: 'Name another folder with -o.',
@@ -86,37 +87,22 @@ async function isFolder(path: string): Promise<boolean> {
   throw new FileError(`could not write ${path}: it is a file`, { advice: 'Name a folder with -o.' });
 }
 
-/** Returns the folder's manifest; undefined if there is none, and one without a program if the file has another form. */
-export function readManifest(folder: string): FolderManifest | undefined {
-  let text: string;
-  try {
-    text = readRegularFile(join(folder, manifestName)).bytes.toString('utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-  return manifestOf(text) ?? { program: '', files: [] };
-}
-
-function manifestOf(text: string): FolderManifest | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const { program, files } = (value ?? {}) as { readonly program?: unknown; readonly files?: unknown };
-  if (typeof program !== 'string' || !Array.isArray(files)) return undefined;
-  const names = files.map((each: unknown) => (each as { readonly file?: unknown } | null)?.file);
+/** Whose folder it is, and what it says is in there; undefined if it has no manifest. No program of ours writes another form. */
+function ownManifest(folder: string): FolderManifest | undefined {
+  const found = readManifest(folder);
+  if (found === undefined) return undefined;
+  const { program, files } = found;
+  const names = Array.isArray(files) ? files.map((each: unknown) => (isRecord(each) ? each['file'] : undefined)) : [];
   // A name that leads out of the folder was not written by this program.
   const isPlain = (name: unknown): name is string =>
     typeof name === 'string' && /^[^/\\]+$/.test(name) && name !== '..';
-  return names.every(isPlain) ? { program, files: names.map((file) => ({ file })) } : undefined;
+  const isOurs = typeof program === 'string' && Array.isArray(files) && names.every(isPlain);
+  return isOurs ? { program, files: names.map((file) => ({ file })) } : { program: '', files: [] };
 }
 
 /** Removes the manifest, the files that it names, and then the folder, unless it holds anything else. Returns whether the folder is gone. */
 export async function removeDurableFolder(path: string, program: string): Promise<boolean> {
-  const manifest = readManifest(path);
+  const manifest = ownManifest(path);
   if (manifest?.program !== program) return false;
   const names = [manifestName, ...manifest.files.map(({ file }) => file)];
   for (const name of names) await rm(join(path, name), { force: true });

@@ -4,7 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readRegularFile } from '../../model/files.ts';
 import { version } from '../../model/program.ts';
+import { isRecord } from '../../model/records.ts';
 import { type Clock, timestampOf } from '../../model/time.ts';
 import { writeDurableFile } from './durable-file.ts';
 
@@ -34,11 +37,17 @@ export async function writeManifest(
   manifest: { readonly files: readonly Pick<ManifestFile, 'file'>[] },
   signal: AbortSignal,
 ): Promise<void> {
-  await writeDurableFile(path, bytesOf(manifestText(manifest)), signal);
+  await writeDurableFile(path, bytesOf(`${JSON.stringify(manifest, undefined, 2)}\n`), signal);
 }
 
-function manifestText(manifest: object): string {
-  return `${JSON.stringify(manifest, undefined, 2)}\n`;
+/** Reads the manifest of a folder; undefined if there is none, and an empty one if it cannot be read as such. */
+export function readManifest(folder: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const found: unknown = JSON.parse(readRegularFile(join(folder, manifestName)).bytes.toString('utf8'));
+    return isRecord(found) ? found : {};
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : {};
+  }
 }
 
 async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {

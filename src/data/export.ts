@@ -97,18 +97,16 @@ async function* textChunks(
   const style = { format, raw };
   const { columns } = source;
   if (isJson(style)) distinctColumns(columns);
-  const isWrittenAtOnce = run.writesAtOnce === true && compression === null;
-  const bytesOf = textEncoder(isWrittenAtOnce);
   yield Buffer.from(`${bom ? '\uFEFF' : ''}${header(style, columns)}`);
   // Encoded before the next await: a text that survives one stays in memory much longer.
   const encode = ({ lines, rows }: LineBatch) => {
     run.onRows(rows);
-    return typeof lines === 'string' ? bytesOf(lines) : lines;
+    return typeof lines === 'string' ? Buffer.from(lines) : lines;
   };
   for await (const bytes of encodedLines(source, style, encode)) {
     run.signal.throwIfAborted();
     yield bytes;
-    if (isWrittenAtOnce && source.lines !== undefined) free(bytes);
+    if (run.writesAtOnce === true && compression === null) free(bytes);
   }
 }
 
@@ -132,19 +130,6 @@ async function* encodedLines(
   }
   const write = rowLines(style, source.columns);
   yield* source.pieces((rows) => encode({ lines: write(rows), rows: rows.length }));
-}
-
-/** Enough for a batch, some 256,000 characters. */
-const bufferBytes = 1024 * 1024;
-
-/** Returns a function that encodes texts. @param reuses each text overwrites the one before; V8 frees new buffers only when many are in use */
-function textEncoder(reuses: boolean): (text: string) => Uint8Array {
-  const buffer = reuses ? Buffer.allocUnsafeSlow(bufferBytes) : undefined;
-  return (text) => {
-    // UTF-8 takes at most three bytes for a UTF-16 unit.
-    if (buffer === undefined || 3 * text.length > buffer.length) return Buffer.from(text);
-    return buffer.subarray(0, buffer.write(text));
-  };
 }
 
 /** Columns whose text becomes a number if it looks like one, so that a workbook can sum them. */

@@ -61,7 +61,7 @@ export interface RememberedPage {
 }
 
 export type RunStatus = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted' | 'killed';
-export type ResourceStatus = 'running' | 'complete' | 'partial' | 'failed';
+type ResourceStatus = 'running' | 'complete' | 'partial' | 'failed';
 
 export interface ResourceReport extends PageCounts {
   readonly status: ResourceStatus;

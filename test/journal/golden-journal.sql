@@ -127,11 +127,11 @@ CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
-  run TEXT NOT NULL,
-  command TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL
+  run TEXT NOT NULL, -- the run that owns it
+  command TEXT NOT NULL, -- what it is doing
+  pid INTEGER NOT NULL, -- the process
+  host TEXT NOT NULL, -- the machine
+  acquired_at TEXT NOT NULL -- when it was taken
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE people_accounts (

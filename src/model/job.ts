@@ -7,7 +7,7 @@ import { hourMs, minuteMs, secondMs } from './time.ts';
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
 
-export const jobKinds = ['sync', 'export', 'report', 'verify', 'snapshot', 'backup', 'publish'] as const;
+export const jobKinds = ['sync', 'export', 'verify', 'snapshot', 'backup', 'publish'] as const;
 export type JobKind = (typeof jobKinds)[number];
 
 /** A job of the settings. Plain data. */

@@ -42,16 +42,6 @@ const params: Kind<readonly string[]> = {
     z.transform((given) => Object.entries(given).map(([name, value]) => `${name}=${value}`)),
   ),
 };
-const report: Kind<string> = {
-  expected: 'the name of a saved report',
-  type: z.pipe(
-    text.type,
-    z.transform((given) => `report:${given}`),
-  ),
-};
-
-const files = { output: file, format: text, gzip: onOff, raw: onOff, bom: onOff, meta: onOff, keep: count() };
-
 /** Every kind of job and its command. The options have the names of the command's flags, with `_` for `-`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
@@ -63,31 +53,33 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   export: {
     command: ['export'],
     options: {
-      what: called('the name of a table, a view or a report'),
+      what: called('the name of a table or a view, or report:NAME'),
       sql: text,
       all: onOff,
       columns,
       where: text,
       order: text,
       as_of: text,
-      ...files,
+      params,
+      chart: file,
+      output: file,
+      format: text,
+      gzip: onOff,
+      raw: onOff,
+      bom: onOff,
+      meta: onOff,
+      keep: count(),
     },
     operand: 'what',
     // Nobody reads the standard output of a job, so it needs a file.
-    needs: [['what', 'sql', 'all'], ['output']],
-    exclusive: [['what', 'sql', 'all']],
-  },
-  report: {
-    command: ['export'],
-    options: {
-      report,
-      params,
-      chart: file,
-      ...files,
-    },
-    operand: 'report',
-    needs: [['report'], ['output', 'chart']],
-    exclusive: [['output', 'chart']],
+    needs: [
+      ['what', 'sql', 'all'],
+      ['output', 'chart'],
+    ],
+    exclusive: [
+      ['what', 'sql', 'all'],
+      ['output', 'chart'],
+    ],
   },
   verify: { command: ['verify'], options: { resources, deep: onOff }, operand: 'resources' },
   snapshot: { command: ['snapshot'], options: { file }, operand: 'file', needs: [['file']] },

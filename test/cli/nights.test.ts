@@ -56,7 +56,7 @@ describe('doctor', () => {
       /fail +job nightly +there is no table "user" to export\n +.*"users"/,
     ],
     [
-      'run: report, report: top-balance, output: b.csv',
+      'run: export, what: "report:top-balance", output: b.csv',
       /fail +job nightly +there is no report "top-balance"[^\n]*\n.*top-balances/,
     ],
     ['run: export, what: users, output: data/u.txt', /fail +job nightly +".txt" is not the ending of any format/],

@@ -55,7 +55,7 @@ describe('a job', () => {
     ],
     [`run: export, all: true, output: out, keep: 30`, 'export --all --output out --keep 30'],
     [
-      `run: report, report: top-balances, params: {from: 2026-10-01, top: 5}, output: top.csv`,
+      `run: export, what: "report:top-balances", params: {from: 2026-10-01, top: 5}, output: top.csv`,
       'export report:top-balances --param from=2026-10-01 --param top=5 --output top.csv',
     ],
     ['run: snapshot, file: copy.db', 'snapshot copy.db'],
@@ -91,7 +91,7 @@ describe('a mistake in a job is reported with its line:', () => {
     [`${nightly}    deep: true\n`, 'config.yaml:5: job "nightly": there is no setting "deep" of sync\nKnown: name, '],
     [
       nightly.replace('sync', 'snyc'),
-      'config.yaml:3: job "nightly": run is "snyc": expected one of sync, export, report, verify, snapshot, backup, publish\nCorrect it there. Did you mean "sync"?',
+      'config.yaml:3: job "nightly": run is "snyc": expected one of sync, export, verify, snapshot, backup, publish\nCorrect it there. Did you mean "sync"?',
     ],
     [
       nightly.replace('15 2', '75 2'),

@@ -21,7 +21,7 @@ export class Statements {
   }
 
   first<Row>(sql: string, values: Values = {}): Row | undefined {
-    return this.#statement(sql).get(values) as Row | undefined;
+    return this.all<Row>(sql, values)[0];
   }
 
   /** Inserts a row. @param end what follows its values, such as ON CONFLICT */

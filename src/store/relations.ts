@@ -131,7 +131,7 @@ function relationsIncluded(statements: Statements, resource: ResourceName): Rela
 /** Returns the keys for which the relation's view has columns; undefined if the relation was never requested. */
 export function flatKeys(statements: Statements, { resource, relation }: RelationTable): RelatedKey[] | undefined {
   const sql = 'SELECT keys FROM mirror_relations WHERE resource = @resource AND relation = @relation';
-  const row = statements.first<{ keys: string }>(sql, { resource, relation });
+  const [row] = statements.all<{ keys: string }>(sql, { resource, relation });
   return row === undefined ? undefined : (JSON.parse(row.keys) as RelatedKey[]);
 }
 

@@ -20,10 +20,6 @@ export class Statements {
     return this.#statement(sql).all(values) as Row[];
   }
 
-  first<Row>(sql: string, values: Values = {}): Row | undefined {
-    return this.all<Row>(sql, values)[0];
-  }
-
   /** Inserts a row. @param end what follows its values, such as ON CONFLICT */
   insert(table: string, row: Values, end = ''): void {
     const names = namesOf(row);

@@ -237,12 +237,12 @@ function knowledgeOf({ statements, now, step }: StorePorts) {
     /** The time of the resource's stalest window; null if one was never settled. */
     freshAsOf: (resource: ResourceName): Timestamp | null => {
       const sql = 'SELECT fresh_as_of AS at FROM mirror_freshness WHERE resource = @resource';
-      return statements.first<{ at: Timestamp | null }>(sql, { resource })?.at ?? null;
+      return statements.all<{ at: Timestamp | null }>(sql, { resource })[0]?.at ?? null;
     },
     /** What was measured of the resource's list; undefined if it never was. */
     capability: (resource: ResourceName) => {
       const sql = 'SELECT value, measured_at FROM mirror_capabilities WHERE resource = @resource';
-      const row = statements.first<Known>(sql, { resource });
+      const [row] = statements.all<Known>(sql, { resource });
       return row && { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at };
     },
     recordCapability: (resource: ResourceName, value: unknown): void =>
@@ -250,7 +250,7 @@ function knowledgeOf({ statements, now, step }: StorePorts) {
     forgetCapability: (resource: ResourceName): void => step(() => forget('mirror_capabilities', resource)),
     /** Whether the total of the list is unproven. */
     isUnproven: (resource: ResourceName): boolean =>
-      statements.first('SELECT 1 FROM mirror_unproven WHERE resource = @resource', { resource }) !== undefined,
+      statements.all('SELECT 1 FROM mirror_unproven WHERE resource = @resource', { resource }).length > 0,
     /** Until its total is proven, the resource is no fresher than this; null if nobody knows how fresh it is. */
     recordUnproven: (resource: ResourceName, freshAsOf: Timestamp | null): void =>
       step(() => replace('mirror_unproven', { resource, fresh_as_of: freshAsOf })),
@@ -258,13 +258,13 @@ function knowledgeOf({ statements, now, step }: StorePorts) {
     /** How many records the total of the whole list counts that no page shows, as far as it was read as one. */
     listSurplus: (resource: ResourceName): number | undefined => {
       const sql = 'SELECT records FROM mirror_surpluses WHERE resource = @resource';
-      return statements.first<{ records: number }>(sql, { resource })?.records;
+      return statements.all<{ records: number }>(sql, { resource })[0]?.records;
     },
     recordListSurplus: (resource: ResourceName, records: number): void =>
       step(() => replace('mirror_surpluses', { resource, records })),
     /** The address of the server that the mirror was read from; null before the first contact. */
     server: (): string | null =>
-      statements.first<{ address: string }>('SELECT address FROM mirror_server')?.address ?? null,
+      statements.all<{ address: string }>('SELECT address FROM mirror_server')[0]?.address ?? null,
     recordServer: (address: string): void =>
       step(() =>
         statements.run('INSERT OR REPLACE INTO mirror_server (one, address) VALUES (1, @address)', { address }),

@@ -143,7 +143,7 @@ function readLive(database: Database, since: Timestamp) {
 
 /** Reads one run with all its details; undefined if there is none of that name. */
 function readRun(statements: Statements, run: string): RunDetail | undefined {
-  const row = statements.first<RunRow>('SELECT * FROM mirror_runs WHERE run = @run', { run });
+  const [row] = statements.all<RunRow>('SELECT * FROM mirror_runs WHERE run = @run', { run });
   if (row === undefined) return undefined;
   const expected = statements.all<{ resource: ResourceName; expected: number }>(
     'SELECT resource, expected FROM mirror_run_resources WHERE run = @run AND expected IS NOT NULL',

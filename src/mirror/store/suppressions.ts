@@ -63,7 +63,7 @@ export function suppressionsIn(database: Database, statements: Statements) {
     },
     /** How many suppressed records the server still has, in all or in a window of these days. */
     count: (resource: ResourceName, { from, to }: DayRange = everything): number =>
-      statements.first<{ rows: number }>(`SELECT count(*) AS rows ${heldSql}`, { resource, from, to })?.rows ?? 0,
+      statements.all<{ rows: number }>(`SELECT count(*) AS rows ${heldSql}`, { resource, from, to })[0]?.rows ?? 0,
     /** Notes that the server no longer has suppressed records of the window that a consistent walk did not see. */
     releaseUnseen: (resource: ResourceName, { from, to }: DayRange, seen: ReadonlySet<RecordKey>): void => {
       for (const { id } of statements.all<{ id: number }>(`SELECT id ${heldSql}`, { resource, from, to })) {

@@ -144,18 +144,6 @@ describe('a person', () => {
     return { sandbox, client, journal, user, batch };
   }
 
-  test('can say that a row was applied, and the reason stays on record', async () => {
-    const { client, journal, batch } = await unknown();
-    await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'seen in the panel' });
-    expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'person' }]);
-    expect((await journal.steps(batch.batch)).findLast(({ row }) => row !== null)).toMatchObject({
-      row: 2,
-      kind: 'applied',
-      note: 'decided by a person: seen in the panel',
-    });
-    expect((await send(journal, client, batch.batch)).error).toBeNull();
-  });
-
   test('can have a row sent once more, which nothing else can', async () => {
     const { sandbox, client, journal, user, batch } = await unknown();
     await resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
@@ -178,25 +166,6 @@ describe('a person', () => {
     expect((await send(journal, client, batch.batch)).error).toBeNull();
     expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'token', attempts: 1 }]);
     expect(sandbox.control.ledger()).toEqual([]);
-  });
-
-  const wrong = [
-    [{ row: 9, outcome: 'applied', resend: false, reason: 'x' }, /has no row 9/],
-    [{ row: 2, outcome: 'applied', resend: true, reason: 'x' }, /must not be sent again/],
-    [{ row: 2, outcome: 'applied', resend: false, reason: ' ' }, /a reason is needed/],
-  ] as const;
-  test.each(wrong)('cannot say %j', async (resolution, problem) => {
-    const { journal, batch } = await unknown();
-    await expect(resolveRow(journal, batch, resolution)).rejects.toThrow(problem);
-  });
-
-  test('cannot decide about a row that was applied', async () => {
-    const { sandbox, client, journal } = await world();
-    const batch = await plan(journal, client, sheetOf([[newUser(sandbox, 1), 'add', '5']]));
-    await send(journal, client, batch.batch);
-    await expect(
-      resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'x' }),
-    ).rejects.toThrow(/row 2 is applied/);
   });
 });
 

@@ -354,21 +354,22 @@ describe('the decision of a person', () => {
     await journal.releaseLock('one');
     const said = { row: 2, outcome: 'applied', resend: false, reason: ' I looked ', ...over } as const;
     const end = await resolveRow(journal, batch, said).catch((error: Error) => error.message);
-    return { end, row: await intent(), batch: await journal.batch('one') };
+    const steps = (await journal.steps('one')).filter((step) => step.row === 2);
+    return { end, row: await intent(), batch: await journal.batch('one'), steps };
   };
   const again = { outcome: 'not_applied', resend: true } as const;
 
   test.each(['sending', 'acknowledged', 'unknown', 'needs_human'] as const)(
     'settles a row that is %s',
     async (state) => {
-      const { end, row, batch } = await resolve(state);
+      const { end, row, batch, steps } = await resolve(state);
       expect([end, row.state, row.evidence, row.problem]).toEqual([
         'applied',
         'applied',
         'person',
         'a person decided: I looked',
       ]);
-      expect(batch?.state).toBe('done');
+      expect([batch?.state, steps.at(-1)?.note]).toEqual(['done', 'decided by a person: I looked']);
       expect((await resolve(state, { outcome: 'not_applied' })).row.state).toBe('not_applied');
     },
   );

@@ -22,7 +22,7 @@ interface Answer {
 /** A server over three days: read three days ago, changed, and read again two days and one day ago. */
 async function threeDays() {
   const began = Date.now() - 3 * dayMs;
-  const { control, ...sandbox } = await startSandbox({ now: began });
+  const { control, ...sandbox } = await startSandbox({ now: began, emails: 0 });
   const file = `${temporaryFolder()}/mirror.db`;
   const folder = temporaryFolder();
   const readAt = async (days: number): Promise<Timestamp> => {

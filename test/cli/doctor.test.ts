@@ -1,6 +1,5 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -10,6 +9,7 @@ import { runCli } from '../support/cli.ts';
 import { newAccount, newPeople } from '../support/people.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { listening } from '../support/listening.ts';
 
 interface Answer {
   readonly ok: boolean;
@@ -83,10 +83,10 @@ describe('doctor', () => {
 
   test('ends with 4 if something other than the API responds', async () => {
     const other = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<html>Hello'));
-    await new Promise<void>((done) => other.listen(0, '127.0.0.1', done));
-    onTestFinished(() => void other.close());
-    const address = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
-    const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_BASE_URL: address });
+    const { code, of } = await doctor(temporaryFolder(), {
+      ...server(),
+      ADMIN_MIRROR_BASE_URL: await listening(other),
+    });
     expect(code).toBe(4);
     expect(of('server')).toMatch(/^fail: .*web page/);
   });

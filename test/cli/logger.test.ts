@@ -76,9 +76,11 @@ describe('the log', () => {
 });
 
 test('a crash prints its stack without the key, and ends with 1', async () => {
-  const script = fileURLToPath(new URL('../support/crashing-command.ts', import.meta.url));
+  const script = fileURLToPath(new URL('../support/odd-command.ts', import.meta.url));
   const env = { PATH: process.env['PATH'], ADMIN_MIRROR_API_KEY: 'sk-live-0123456789' };
-  const { code, stderr } = await finished(spawn(process.execPath, [script, 'work'], { cwd: temporaryFolder(), env }));
+  const { code, stderr } = await finished(
+    spawn(process.execPath, [script, 'work', 'crashing'], { cwd: temporaryFolder(), env }),
+  );
   expect(code).toBe(1);
   expect(stderr).toContain('it broke at ****');
   expect(stderr).not.toContain('sk-live-0123456789');

@@ -1,10 +1,10 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
 import { invoke as invokeIn, type Invocation } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
+import { listening } from '../support/listening.ts';
 
 /** Runs the command in this process, against the server. */
 function invoke(server: { url: string; key: string }, argv: readonly string[], options: Invocation = {}) {
@@ -48,9 +48,7 @@ describe('a list', () => {
     const body =
       '{"status":true, "current_page":1,"data":[{"id":12345678901234567890}],"last_page":1,"per_page":15,"total":1}';
     const server = createServer((_, response) => response.end(body));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const url = await listening(server);
     const { stdout, stderr } = await invoke({ url, key: 'some-key' }, ['users', 'list', '--json']);
     expect(stdout).toBe(`${body}\n`);
     expect(stderr).toBe('');

@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { formsOf } from '../../src/model/secret.ts';
@@ -6,6 +7,7 @@ import { startCli } from '../support/cli.ts';
 import { echoManners, generatedPassword, startEchoingServer, storedPassword } from '../support/echoing-server.ts';
 import { invoke } from '../support/invoke.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { listening } from '../support/listening.ts';
 
 const key = 'sk-live/Zq81&kkW-0099';
 const password = 'Corr3ct"horse/battery&staple';
@@ -112,14 +114,12 @@ describe('the list of processes', () => {
     [['--password', `--base-url=${password}`], '--password ****'],
   ] as const)('does not show a password that was given as a flag: %j', async ([flags, shown]) => {
     // The child waits for a response: the server accepts the connection and says nothing.
-    const { createServer } = await import('node:net');
     const server = createServer();
     const taken = new Promise((resolve) => server.once('connection', resolve));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as { port: number };
+    const url = await listening(server);
     const child = startCli(['users', 'update', '7', ...flags], {
       folder: temporaryFolder(),
-      environment: { ADMIN_MIRROR_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_MIRROR_API_KEY: key },
+      environment: { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key },
     });
     await taken;
     const line = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8');

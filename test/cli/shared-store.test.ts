@@ -1,9 +1,8 @@
 // @module-tag full
 /** Journal, accounts, jobs and alerts in PostgreSQL, used by commands on two machines. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import { newUser } from '../support/bulk.ts';
@@ -12,6 +11,7 @@ import { spawnCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
 import { fleetOver, withClock } from '../support/fleet.ts';
 import { invoke } from '../support/invoke.ts';
+import { atPort, openLine } from '../support/line.ts';
 import { temporaryDatabase } from '../support/postgres.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -50,34 +50,22 @@ async function sharedWorld(text = config) {
 
 /** A way to the database that ends for good, after some messages to it since `isBegun`. */
 async function lineTo(address: string) {
-  const { hostname, port } = new URL(address);
+  const { hostname: host, port } = new URL(address);
   let left = Infinity;
   let isEnded = false;
   let isBegun = (): boolean => false;
-  const sockets = new Set<Socket>();
-  const server = new Server((socket) => {
-    if (isEnded) return void socket.destroy();
-    const there = connect(Number(port), hostname);
-    for (const each of [socket, there]) sockets.add(each.on('error', () => {}));
-    socket.on('data', (bytes: Buffer) => {
+  const line = await openLine({ host, port: Number(port) }, (end) => {
+    if (isEnded) end();
+    const toServer = (): boolean => {
       if (isBegun()) left -= 1;
       isEnded ||= left < 0;
-      if (!isEnded) return void there.write(bytes);
-      for (const each of sockets) each.destroy();
-    });
-    there.on('data', (bytes: Buffer) => socket.write(bytes));
-    there.on('close', () => socket.destroy());
-    socket.on('close', () => there.destroy());
+      if (isEnded) line.endAll();
+      return !isEnded;
+    };
+    return { toServer };
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    for (const each of sockets) each.destroy();
-    server.close();
-  });
-  const url = new URL(address);
-  url.port = String((server.address() as AddressInfo).port);
   return {
-    url: url.href,
+    url: atPort(address, line.port),
     isEnded: () => isEnded,
     endAfter: (messages: number, since: () => boolean) => {
       left = messages;

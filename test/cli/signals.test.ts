@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { finished } from '../support/cli.ts';
+import type { Manner } from '../support/odd-command.ts';
 
-const script = fileURLToPath(new URL('../support/stubborn-command.ts', import.meta.url));
+const script = fileURLToPath(new URL('../support/odd-command.ts', import.meta.url));
 
 /** Starts a command that waits, and returns it once it does. */
-async function start(manner: 'polite' | 'stubborn') {
+async function start(manner: Manner) {
   const child = spawn(process.execPath, [script, 'work', manner]);
   const end = finished(child);
   await once(child.stdout, 'data');

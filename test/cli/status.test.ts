@@ -212,7 +212,7 @@ describe('status --check', () => {
   });
 
   test('tells an outage once, with what follows from it, until its cause is over', async () => {
-    const { folder, sandbox, file } = await mirroredFolder({ users: 600 }, { pageSize: 20, windowPages: 3 });
+    const { folder, sandbox, file } = await mirroredFolder({ users: 300 }, { pageSize: 20, windowPages: 3 });
     const config = 'jobs: [{ name: nightly, run: sync, cron: "15 2 * * *" }]';
     writeFileSync(join(folder, 'settings.yaml'), config, { mode: 0o600 });
     const store = openWorkerStore(workerFileOf(file));

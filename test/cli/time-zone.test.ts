@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { spawnCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
+import { sample } from '../support/part.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** A folder with one job, as it stands in the config file. */
@@ -63,14 +64,15 @@ test('a name that differs in case is suggested', async () => {
   expect(stderr).toContain('Did you mean "Europe/Berlin"');
 });
 
-test.each([
+const zones = [
   ['', 'UTC'],
   ['UTC', 'UTC'],
   ['Europe/Berlin', 'Europe/Berlin'],
   [':Europe/Berlin', 'Europe/Berlin'],
   ['CET', 'CET'],
   ['Etc/GMT+2', 'Etc/GMT+2'],
-])('TZ "%s" is %s, also to a process that starts with it', async (TZ, zone) => {
+];
+test.each(sample(zones, 2))('TZ "%s" is %s, also to a process that starts with it', async (TZ, zone) => {
   const place = { folder: folderWith(withoutZone), environment: { TZ } };
   for (const { code, stdout } of [
     await invoke(['schedule', '--list'], place),

@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import { runCli } from '../support/cli.ts';
@@ -8,6 +8,7 @@ import { sync } from '../support/mirror.ts';
 import { openReceiver } from '../support/receiver.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { listening } from '../support/listening.ts';
 
 function configured(text: string): string {
   const folder = temporaryFolder();
@@ -61,10 +62,7 @@ describe('schedule --test-alert', () => {
 });
 
 test('a worker ends with 2 if its port is taken, and names the setting', async () => {
-  const taken = createServer();
-  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void taken.close());
-  const { port } = taken.address() as AddressInfo;
+  const { port } = new URL(await listening(createServer()));
   const folder = configured(`worker: { listen: "127.0.0.1:${port}" }\n${nightly}`);
   const { code, stderr } = await runCli(['schedule'], { folder });
   expect(code).toBe(2);

@@ -6,7 +6,7 @@ import { eraEnd } from '../../src/model/era.ts';
 import type { Day } from '../../src/model/time.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import { sealOf } from '../../src/mirror/store/page-memory.ts';
-import { eventsOf, expectMirrored, newMirror, sync, usersStatus } from '../support/mirror.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync, usersStatus } from '../support/mirror.ts';
 import { recordDifferences, verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
 import { alter, rowsOf, valuesOf } from '../support/rows.ts';
@@ -16,9 +16,9 @@ const related = { ...shape, includes: { users: ['orders'] } } as const;
 /** Reads only open windows and those that must be read. */
 const nothingStale = { ...shape, requestsPerRun: 0 } as const;
 
-/** A mirror of 600 users in windows of a few pages, which it remembers. */
+/** A mirror of 400 users in windows of a few pages, which it remembers. */
 async function readTwice() {
-  const { sandbox, file } = await newMirror({ users: 600 });
+  const { sandbox, file } = await newMirror({ users: 400 });
   for (let run = 0; run < 2; run += 1) {
     const { report } = await sync(sandbox, file, shape);
     expect(report.status).toBe('complete');
@@ -256,7 +256,7 @@ test('windows that leave days out are all read again', async () => {
      DELETE FROM mirror_windows WHERE from_day = (SELECT from_day FROM mirror_windows WHERE resource = 'users' ORDER BY from_day LIMIT 1 OFFSET 3)`,
   );
   const { report } = await sync(sandbox, file, nothingStale);
-  expect(report.resources.users).toMatchObject({ status: 'complete', updated: 600 });
+  expect(report.resources.users).toMatchObject({ status: 'complete', updated: 400 });
   expectMirrored(sandbox, file, ['users']);
 });
 
@@ -307,8 +307,7 @@ test('a wrong row that left no trace is found within a hundred runs', async () =
 describe('a mirror is refused in words', () => {
   /** The message and advice of a sync of a mirror that was altered so, and the message of its status. */
   async function refusalAfter(sql: string) {
-    const { sandbox, file } = await readTwice();
-    await sync(sandbox, file, related);
+    const { sandbox, file } = await mirrored({}, related);
     alter(file, sql);
     const { message, advice } = (await sync(sandbox, file, shape).catch((thrown: unknown) => thrown)) as FileError;
     let shown = '';
@@ -366,8 +365,7 @@ describe('a mirror is refused in words', () => {
 });
 
 test('tables, views, columns and indices of another program are no harm', async () => {
-  const { sandbox, file } = await readTwice();
-  await sync(sandbox, file, related);
+  const { sandbox, file } = await mirrored({}, related);
   alter(
     file,
     `CREATE TABLE notes (user INTEGER UNIQUE, note TEXT);
@@ -381,7 +379,7 @@ test('tables, views, columns and indices of another program are no harm', async 
     ALTER TABLE mirror_windows ADD COLUMN note TEXT;
     ALTER TABLE user_orders ADD COLUMN note TEXT`,
   );
-  sandbox.control.remove('users', 300);
+  sandbox.control.remove('users', 30);
   const { report } = await sync(sandbox, file, { ...related, mode: 'full' });
   expect(report.status).toBe('complete');
 });
@@ -393,7 +391,7 @@ test.each([
   "INSERT INTO mirror_journal VALUES (1, '{}')",
   "INSERT INTO mirror_relations VALUES ('x', 'orders', 'x_orders', 1, '[]', '')",
 ])('no other program can write what this one could not read: %s', async (sql) => {
-  const { file } = await readTwice();
+  const { file } = await mirrored({}, shape);
   expect(() => alter(file, sql)).toThrow(/CHECK|JSON/);
 });
 
@@ -407,7 +405,7 @@ test.each([
   "json_set(value, '$.clockAheadMs', 1e300)",
   "json_set(value, '$.notes', json('[1]'))",
 ])('a profile that no server can have counts as missing, and is measured again: %s', async (value) => {
-  const { sandbox, file } = await readTwice();
+  const { sandbox, file } = await mirrored({}, shape);
   const { measured_at: _, ...measured } = usersStatus(file).capabilities ?? { measured_at: '' };
   alter(file, `UPDATE mirror_capabilities SET value = ${value}`);
   expect(usersStatus(file).capabilities).toBeNull();
@@ -421,5 +419,5 @@ test('windows that were read by a profile that is lost count as never read', asy
   const { sandbox, file } = await readTwice();
   alter(file, 'DELETE FROM mirror_capabilities');
   const { report } = await sync(sandbox, file, nothingStale);
-  expect(report).toMatchObject({ status: 'complete', resources: { users: { received: 600 } } });
+  expect(report).toMatchObject({ status: 'complete', resources: { users: { received: 400 } } });
 });

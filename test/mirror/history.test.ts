@@ -39,7 +39,7 @@ function sharedClock(sandbox: Sandbox): Clock & { advance(ms: number): void; at(
 }
 
 async function begun(tried: SyncTry = {}) {
-  const { sandbox, file } = await newMirror();
+  const { sandbox, file } = await newMirror({ emails: 0 });
   const clock = sharedClock(sandbox);
   const again = (more: SyncTry = {}) => sync(sandbox, file, { clock, historyIgnore: usual, ...tried, ...more });
   const first = await again();

@@ -588,15 +588,6 @@ describe('a shop that rests over the winter', () => {
   });
 });
 
-test('a list with many records a day, but none around New Year, is read by ranges of days', async () => {
-  const { sandbox, file } = await asleep(20_000, { resources: ['users'], pageSize: 50 });
-  expect(
-    valuesOf<string>(file, "SELECT value ->> '$.dates' FROM mirror_capabilities WHERE resource = 'users'"),
-  ).toContain('iso');
-  const { report } = await sync(sandbox, file, { resources: ['users'], pageSize: 50, mode: 'quick' });
-  expect(report.requests).toBeLessThanOrEqual(60);
-});
-
 describe('ids beyond 2^53', () => {
   const offset = 2n ** 53n;
 

@@ -11,8 +11,7 @@ import { verifyMirror } from '../support/verify.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { valuesOf } from '../support/rows.ts';
 
-/** Enough users that ranges are measured to the minute. */
-const shop = { users: 20_000, packages: 0, emails: 0, coupons: 0 } as const;
+const shop = { users: 1_000, packages: 0, emails: 0, coupons: 0 } as const;
 
 function shifted(time: string, minutes: number): string {
   return new Date(Date.parse(time) + minutes * minuteMs).toISOString().slice(0, 19);
@@ -34,7 +33,7 @@ async function nights(sandbox: Sandbox, forms: readonly ((time: string) => strin
   );
   const ends: unknown[] = [];
   for (night = 0; night < forms.length; night += 1) {
-    const { report } = await sync(proxy, file, { resources: ['users'], windowPages: 2 });
+    const { report } = await sync(proxy, file, { resources: ['users'], pageSize: 50, windowPages: 2 });
     sandbox.control.advanceClock(dayMs);
     const [old] = valuesOf(file, 'SELECT count(*) FROM users WHERE language <> ?', `n${night}`);
     const { status, live, deleted } = report.resources.users ?? {};

@@ -1,3 +1,4 @@
+// @module-tag full
 /** What `npm pack` puts into the package: tracked files, each by its name. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';

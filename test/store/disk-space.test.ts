@@ -69,7 +69,7 @@ describe.skipIf(!canMount)('if SQLite only says that it cannot open a file', () 
     expect(onDisk(options, `${spoil}; "$0" "$1" status`)).toMatch(message);
   });
 
-  test('doctor fails if nothing can be written to the disk', () => {
+  test('doctor fails if nothing can be written to the disk', { tags: 'full' }, () => {
     const doctor = '"$0" "$1" doctor --json';
     expect(onDisk('size=2m', `cat /dev/zero > data/a; ${doctor}`)).toMatch(/"journal disk",\s+"state": "fail"/);
     expect(onDisk('size=9m', doctor)).toMatch(/"journal disk",\s+"state": "warn"/);

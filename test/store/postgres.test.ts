@@ -1,6 +1,5 @@
 // @module-tag full
 /** How the shared store handles a failing PostgreSQL: lost responses, unsafe settings, servers that are not there. */
-import { connect, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { journalKind } from '../../src/journal/schema.ts';
 import { FileError } from '../../src/model/errors.ts';
@@ -11,7 +10,9 @@ import { connectTo } from '../../src/store/postgres.ts';
 import { serverBehind } from '../../src/store/postgres-server.ts';
 import { openShared, sharedStatements } from '../../src/store/postgres-schema.ts';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
+import { freePort } from '../support/free-port.ts';
 import { newBatch, newIntent } from '../support/journal.ts';
+import { openLine } from '../support/line.ts';
 import { temporaryDatabase } from '../support/postgres.ts';
 import { sharedJournal, sharedStores, storeOf } from '../support/shared.ts';
 
@@ -25,39 +26,24 @@ const newSharedStore = sharedStores();
 async function throughLine(store: SharedStore, onFull = () => {}) {
   let cut: 'before' | 'after' | undefined;
   let times = 0;
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    const upstream = connect(store.address.port, store.address.host);
-    const both = [client, upstream];
-    for (const each of both) {
-      sockets.add(each);
-      each.on('error', () => {});
-      each.on('close', () => both.forEach((one) => one.destroy()));
-    }
+  const { port } = await openLine(store.address, (end) => {
     let isCutting = false;
-    client.on('data', (bytes) => {
-      if (cut !== undefined && bytes.includes('\0\u000bcommit\0')) {
+    return {
+      toServer: (bytes) => {
+        if (cut === undefined || !bytes.includes('\0\u000bcommit\0')) return true;
         times += 1;
         isCutting = cut === 'after';
-        const isBefore = cut === 'before';
         cut = undefined;
-        if (isBefore) return void client.destroy();
-      }
-      upstream.write(bytes);
-    });
-    upstream.on('data', (bytes) => {
-      if (bytes.includes('C53300')) onFull();
-      if (isCutting) client.destroy();
-      else client.write(bytes);
-    });
+        if (!isCutting) end();
+        return isCutting;
+      },
+      toClient: (bytes) => {
+        if (bytes.includes('C53300')) onFull();
+        if (isCutting) end();
+        return !isCutting;
+      },
+    };
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    for (const each of sockets) each.destroy();
-    server.close();
-  });
-  const found = server.address();
-  const port = typeof found === 'object' && found !== null ? found.port : 0;
   return {
     store: { ...store, address: { ...store.address, port } },
     cutAtCommit: (when: 'before' | 'after') => void (cut = when),
@@ -232,10 +218,7 @@ describe('a server that cannot be used', () => {
 
   test('is reported with what to do, and without the password', async () => {
     const database = await temporaryDatabase();
-    const free = createServer().listen(0, '127.0.0.1');
-    const at = free.address();
-    const port = typeof at === 'object' && at !== null ? at.port : 0;
-    await new Promise((resolve) => free.close(resolve));
+    const port = await freePort();
     const nobody = opening(`postgresql://mirror@127.0.0.1:${port}/any`, 'the-password');
     await expect(nobody).rejects.toMatchObject({
       name: 'FileError',

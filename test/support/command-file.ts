@@ -15,18 +15,19 @@ export const sourceCommandFile = join(projectFolder, 'src/admin-mirror.js');
 
 // Always the same path, since Node caches compiled code by path; and not in node_modules, because a command there takes
 // itself for an installed one and says so.
-const folder = join(projectFolder, 'test/.command');
-export const commandFile = join(folder, 'src/admin-mirror.js');
+export const commandFolder = join(projectFolder, 'test/.command');
+export const commandFile = join(commandFolder, 'src/admin-mirror.js');
 
 /** Vitest calls it once before all tests. */
 export function setup(): void {
   const made = statSync(commandFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   if (newestSource(files, join(projectFolder, '/')) < made) return;
   const begun = new Date();
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(join(folder, 'src'), { recursive: true });
-  for (const name of ['package.json', 'config', 'reports']) symlinkSync(join(projectFolder, name), join(folder, name));
-  const { status, stderr } = spawnSync(process.execPath, ['.ci/bundle.mjs', join(folder, 'dist/command')], {
+  rmSync(commandFolder, { recursive: true, force: true });
+  mkdirSync(join(commandFolder, 'src'), { recursive: true });
+  for (const name of ['package.json', 'config', 'reports'])
+    symlinkSync(join(projectFolder, name), join(commandFolder, name));
+  const { status, stderr } = spawnSync(process.execPath, ['.ci/bundle.mjs', join(commandFolder, 'dist/command')], {
     cwd: projectFolder,
     encoding: 'utf8',
   });
@@ -42,7 +43,7 @@ export function setup(): void {
  */
 export async function bundleOf(source: string): Promise<string> {
   const { rolldown } = await import('rolldown');
-  const bundle = join(folder, basename(source).replace(/ts$/, 'js'));
+  const bundle = join(commandFolder, basename(source).replace(/ts$/, 'js'));
   const bundler = await rolldown({ input: source, platform: 'node', logLevel: 'silent', external: ['better-sqlite3'] });
   const making = `${bundle}-${process.pid}`;
   await bundler.write({ file: making, format: 'esm' });

@@ -1,10 +1,10 @@
 /** Workers on several machines, each a process with its own folder, over one PostgreSQL. */
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
 import { startCli } from './cli.ts';
+import { atPort, openLine } from './line.ts';
 import type { TestDatabase } from './postgres.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -92,37 +92,16 @@ export function startWorker(machine: Machine, ...flags: readonly string[]) {
 }
 
 /** A connection to the database that can be cut, so that neither side notices the other. */
-export async function wayTo(database: Pick<TestDatabase, 'url'>) {
-  const { hostname, port } = new URL(database.url);
-  const sockets = new Set<Socket>();
+export async function wayTo({ url }: Pick<TestDatabase, 'url'>) {
+  const { hostname: host, port } = new URL(url);
   let isCut = false;
-  const server = createServer((near) => {
-    const far = connect(Number(port), hostname);
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(from);
-      from.on('data', (bytes: Buffer) => void (isCut || to.write(bytes)));
-      from.on('error', () => {});
-      from.on('close', () => void (isCut || to.destroy()));
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  const url = new URL(database.url);
-  const address = server.address();
-  url.port = String(typeof address === 'object' ? address?.port : '');
+  const line = await openLine({ host, port: Number(port) }, () => ({ isCut: () => isCut }));
   return {
-    url: url.href,
+    url: atPort(url, line.port),
     cut: () => void (isCut = true),
     heal: () => {
       isCut = false;
-      for (const socket of sockets) socket.destroy();
-      sockets.clear();
+      line.endAll();
     },
   };
 }

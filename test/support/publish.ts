@@ -1,9 +1,6 @@
 /** Publishing of a mirror into a database of the tests. */
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { Client } from 'pg';
-import { onTestFinished } from 'vitest';
 import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { systemClock } from '../../src/model/time.ts';
@@ -11,6 +8,7 @@ import { check } from '../../src/data/publish/check.ts';
 import type { Destination } from '../../src/data/publish/database.ts';
 import { publish, type PublishPorts } from '../../src/data/publish/publish.ts';
 import { restore } from '../../src/data/publish/restore.ts';
+import { openLine } from './line.ts';
 import type { TestDatabase } from './postgres.ts';
 
 export function destinationIn({ url, password, name }: Pick<TestDatabase, 'url' | 'password' | 'name'>): Destination {
@@ -75,30 +73,20 @@ export async function openCutter(to: number) {
   let most = Number.POSITIVE_INFINITY;
   let seen = 0;
   let cut = () => {};
-  const server = createServer((client) => {
-    const upstream = connect(to, '127.0.0.1');
-    let bytes = 0;
-    const allowed = most;
-    const onCut = cut;
-    client.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      seen = bytes;
-      if (bytes <= allowed) return void upstream.write(chunk);
+  const { port } = await openLine({ port: to }, (end) => {
+    seen = 0;
+    const [allowed, onCut] = [most, cut];
+    const toServer = ({ length }: Buffer): boolean => {
+      seen += length;
+      if (seen <= allowed) return true;
       onCut();
-      for (const each of [client, upstream]) each.destroy();
-    });
-    upstream.on('data', (chunk: Buffer) => client.write(chunk));
-    for (const [one, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      one.on('error', () => {}).on('close', () => other.destroy());
-    }
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
+      end();
+      return false;
+    };
+    return { toServer };
+  });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     cutAfter: (bytes: number, onCut = () => {}) => {
       most = bytes;
       cut = onCut;

@@ -3,27 +3,16 @@
  * to it.
  */
 import { readFileSync } from 'node:fs';
-import { createServer, type Server as HttpServer } from 'node:http';
-import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
+import { createServer } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
-import { onTestFinished } from 'vitest';
 import { projectFolder } from './documents.ts';
+import { listening } from './listening.ts';
 
 const folder = join(projectFolder, 'test/fixtures/tls');
 export const caFile = join(folder, 'ca.pem');
 export const certificateFiles = { certificate: join(folder, 'server.pem'), key: join(folder, 'server.key') };
-
-async function listening(server: Server | HttpServer): Promise<number> {
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket: Socket) => void sockets.add(socket));
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
-}
 
 function joined(one: Socket, other: Socket): void {
   for (const [from, to] of [
@@ -43,7 +32,7 @@ export async function tlsInFrontOf(url: string, { certificate, key: keyFile } = 
   const server = createTlsServer({ key, cert }, (socket) =>
     joined(socket, connect(Number(new URL(url).port), '127.0.0.1')),
   );
-  return listening(server);
+  return Number(new URL(await listening(server)).port);
 }
 
 /** A proxy that connects every host to that port of this machine; `asked` has the requested hosts. */
@@ -57,5 +46,5 @@ export async function proxyTo(port: number) {
       joined(client, upstream);
     });
   });
-  return { url: `http://127.0.0.1:${await listening(server)}`, asked };
+  return { url: await listening(server), asked };
 }

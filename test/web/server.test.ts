@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import SqliteDatabase from 'better-sqlite3';
@@ -16,6 +16,7 @@ import { mirroredFolder } from '../support/mirror.ts';
 import { operator } from '../support/people.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { caFile, certificateFiles } from '../support/tls.ts';
+import { listening } from '../support/listening.ts';
 
 interface Announced {
   readonly url: string;
@@ -55,10 +56,7 @@ describe('serve', () => {
   );
 
   test('ends with 2 if the port is taken, if passwords would cross a network without TLS, or if a TLS file is missing', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    onTestFinished(() => void other.close());
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const { port } = new URL(await listening(createServer()));
     const taken = await invoke(['serve', '--listen', `127.0.0.1:${port}`]);
     expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('another program already listens there') });
     const open = await invoke(['serve', '--listen', '0.0.0.0:0']);

@@ -1,9 +1,7 @@
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { formsOf } from '../../src/model/secret.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { sessionLimits } from '../../src/people/sign-in.ts';
@@ -12,6 +10,7 @@ import { newAccount } from '../support/people.ts';
 import { invoke } from '../support/invoke.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sandboxNow } from '../support/sandbox.ts';
+import { listening } from '../support/listening.ts';
 
 const password = 'correct horse battery staple';
 
@@ -137,9 +136,7 @@ async function echoingProvider(): Promise<string> {
     response.writeHead(isToken ? 401 : 200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(isToken ? { error: 'invalid_client', error_description: said } : metadata));
   });
-  onTestFinished(() => void server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const issuer = await listening(server);
   return issuer;
 }
 

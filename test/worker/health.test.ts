@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect, createServer } from 'node:net';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/model/log.ts';
@@ -17,6 +17,7 @@ import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { healthIn, startWatch, type WatchTry, watchedFrom } from '../support/watched.ts';
 import { soonMs } from '../support/part.ts';
+import { listening } from '../support/listening.ts';
 
 /** The clock of a sync that ends when the watch starts. */
 const clock = { now: () => watchedFrom };
@@ -183,10 +184,7 @@ describe('the server', () => {
   });
 
   test('says how to set another port if this one is taken', async () => {
-    const taken = createServer();
-    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void taken.close());
-    const { port } = taken.address() as AddressInfo;
+    const port = Number(new URL(await listening(createServer())).port);
     await expect(openHealthServer({ host: '127.0.0.1', port }, {}, silentLog)).rejects.toMatchObject({
       exitCode: 2,
       message: `the worker cannot listen on 127.0.0.1:${port} (worker.listen): another program already listens there`,

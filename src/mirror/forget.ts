@@ -20,10 +20,10 @@ import { owningDay } from './store/suppressions.ts';
 import { resetWalks } from './store/window-records.ts';
 import type { Database } from 'better-sqlite3';
 import { ownersOf } from './page.ts';
-import { pageForgetter, touchedDays } from './store/page-memory.ts';
+import { pageForgetter } from './store/page-memory.ts';
 import type { RelationTable, ResourceName } from '../model/resources.ts';
-import { mirrorLocks, stepsIn } from '../store/lock.ts';
-import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import { mirrorLocks } from '../store/lock.ts';
+import { openMirrorFile, openMirrorForReading, stepsIn } from '../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
 import { beginEpoch } from '../store/cursor.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
@@ -199,7 +199,6 @@ function personRemoval(
   const removed: Record<string, number> = {};
   const suppressed: Record<string, number> = {};
   const user = BigInt(person.id);
-  const touched = touchedDays(database);
 
   function run(table: string, sql: string, ...values: readonly unknown[]): void {
     const { changes } = database.prepare(sql).run(...values);
@@ -260,12 +259,12 @@ function personRemoval(
     .get(user);
   suppress('users', person.id, day === undefined ? null : owningDay(day.created_at));
   suppressEmails();
-  for (const relation of relationsRead(database)) touched.without(relation.resource, () => removeRelated(relation));
+  for (const relation of relationsRead(database)) removeRelated(relation);
   for (const resource of ['users', 'emails'] as const) {
     const ids = database.prepare<[], number>(`SELECT id FROM ${resource} WHERE id ${ofPerson(resource)}`).pluck();
     // Remembered pages hold the creation time of their last record.
     pageForgetter(database, resource)(ids.all());
-    touched.without(resource, () => run(resource, `DELETE FROM ${resource} WHERE id ${ofPerson(resource)}`));
+    run(resource, `DELETE FROM ${resource} WHERE id ${ofPerson(resource)}`);
     const history = historyTableOf(resource);
     run(history, `DELETE FROM ${history} WHERE id ${ofPerson(resource)}`);
   }

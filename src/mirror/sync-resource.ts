@@ -50,8 +50,8 @@ export interface ResourceEnd {
 const mergedShare = 0.5;
 
 /**
- * The rows of a page that comes again unchanged are compared every so many runs all the same: a row may be wrong without a trace,
- * by a bit that flipped on the disk, or by `INSERT OR REPLACE` with every column.
+ * The rows of a page that comes again unchanged are compared every so many runs all the same: a bit that flipped on the disk leaves
+ * no trace.
  */
 const comparedAfter = 100;
 

@@ -2,7 +2,7 @@
  * The change number `_seq` of every mirrored row, and the tombstones of deleted rows. Each change gets a higher number in its own
  * transaction; triggers number what the writer did not number itself. Section "The change cursor" of docs/architecture.md.
  */
-import type { Database } from 'better-sqlite3';
+import type { Database, Statement } from 'better-sqlite3';
 import { type RelationTable, type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, later, type Timestamp } from '../model/time.ts';
 import { historyTableOf, owningDaySql, quoteName } from './schema.ts';
@@ -31,18 +31,51 @@ export function numberedRelation({ table, parentColumn, resource }: RelationTabl
   return { name: table, key: [parentColumn, '_key'], resource };
 }
 
+/** Whether, in a trigger, the row is written by something else than a step of ours, which `ourStep` marks. */
+const isForeign = '(SELECT writing FROM mirror_cursor) IS NOT 1';
+
 /**
- * Notes, in a trigger, the day of a record that something else than a sync has changed, or some of whose related records: its window
- * is compared row by row.
+ * Returns the triggers that note the days of records that another program adds, changes or removes, or some of whose related records:
+ * their windows are compared row by row. All fire before the change: a row that `OR REPLACE` removes fires none of its own.
  */
-function touch({ name, key: [id], resource }: NumberedTable, row: 'OLD' | 'NEW'): string {
-  if (resource === undefined) return '';
-  const parentAt = `(SELECT "created_at" FROM ${resource} WHERE "id" = ${row}.${quoteName(id)})`;
-  const at = name === resource ? `${row}."created_at"` : parentAt;
-  // Not OR IGNORE: the conflict clause of the statement that fires the trigger would count instead.
-  return `INSERT INTO mirror_touched (resource, day)
-    SELECT '${resource}', noted.day FROM (SELECT ${owningDaySql('at')} AS day FROM (SELECT ${at} AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = '${resource}' AND known.day = noted.day); `;
+function noteSql({ name, key, resource }: NumberedTable): string[] {
+  if (resource === undefined) return [];
+  const [id] = key.map(quoteName);
+  const createdAt = (row: 'OLD' | 'NEW'): string =>
+    name === resource
+      ? `SELECT ${row}."created_at" AS at`
+      : `SELECT (SELECT "created_at" FROM ${resource} WHERE "id" = ${row}.${id}) AS at`;
+  const replaced = name === resource ? [`SELECT "created_at" FROM ${name} WHERE "id" = NEW."id"`] : [];
+  const trigger = (what: string, when: string, times: readonly string[]): string =>
+    // Not OR IGNORE: the conflict clause of the statement that fires the trigger would count instead.
+    `CREATE TRIGGER ${quoteName(`${name}_${what}`)} BEFORE ${when} ON ${quoteName(name)} WHEN ${isForeign}
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT '${resource}', ${owningDaySql('at')} AS noted FROM (${times.join(' UNION ')})
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = '${resource}'); END`;
+  return [
+    trigger('added', 'INSERT', [createdAt('NEW'), ...replaced]),
+    trigger('changed', 'UPDATE', [createdAt('OLD'), createdAt('NEW'), ...replaced]),
+    trigger('removed', 'DELETE', [createdAt('OLD')]),
+  ];
+}
+
+/** Returns a function that runs a change as a step of ours, within the transaction that is open. */
+export function ourStep(database: Database): <T>(doing: () => T) => T {
+  // Prepared on first use: whoever only reads needs neither.
+  let marks: { readonly isOurs: Statement<[], number>; readonly set: Statement<[number]> } | undefined;
+  return (doing) => {
+    marks ??= {
+      isOurs: database.prepare<[], number>('SELECT writing FROM mirror_cursor').pluck(),
+      set: database.prepare<[number]>('UPDATE mirror_cursor SET writing = ?'),
+    };
+    // A step within another one.
+    if (marks.isOurs.get() === 1) return doing();
+    marks.set.run(1);
+    const done = doing();
+    // No other program ever sees the mark: it is not committed.
+    marks.set.run(0);
+    return done;
+  };
 }
 
 const bump = 'UPDATE mirror_cursor SET seq = seq + 1';
@@ -61,15 +94,16 @@ export function numberingSql(numbered: NumberedTable): string[] {
     ? `WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = '${name.replace(/_history$/, '')}'), '') `
     : '';
   const inserted = `CREATE TRIGGER ${quoteName(`${name}_numbered`)} AFTER INSERT ON ${table} WHEN NEW."_seq" = 0
-BEGIN ${bump}; ${number}; ${touch(numbered, 'NEW')}END`;
+BEGIN ${bump}; ${number}; END`;
   return [
     `CREATE INDEX ${quoteName(`${name}_seq`)} ON ${table} ("_seq")`,
     // A trigger in the file would cost a first sync 3 % of its processor time for nothing: the sync numbers its rows itself.
     ...(name === resource ? [] : [inserted]),
     `CREATE TRIGGER ${quoteName(`${name}_renumbered`)} AFTER UPDATE ON ${table} WHEN NEW."_seq" = OLD."_seq"
-BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; ${touch(numbered, 'OLD')}${touch(numbered, 'NEW')}END`,
+BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; END`,
     `CREATE TRIGGER ${quoteName(`${name}_buried`)} BEFORE DELETE ON ${table} ${kept}
-BEGIN ${bump}; ${bury}; ${touch(numbered, 'OLD')}END`,
+BEGIN ${bump}; ${bury}; END`,
+    ...noteSql(numbered),
   ];
 }
 
@@ -83,11 +117,11 @@ export function numberInserts(database: Database): void {
 
 /** The statements that set up the numbers of a new mirror, in order. Its tables must be there. */
 export const mirrorNumbering: readonly string[] = [
-  // One row: the mirror's name, the last number given, and the highest number whose tombstone may be gone.
   `CREATE TABLE mirror_cursor ( -- The last change number; one row. \`export --changed-since\` and \`changes --follow\` use it.
   mirror TEXT NOT NULL, -- identifies the mirror; one that is built anew gets another value
   seq INTEGER NOT NULL, -- the number of the last change in any table
-  deletions_from INTEGER NOT NULL -- deletions up to this number may no longer be known
+  deletions_from INTEGER NOT NULL, -- deletions up to this number may no longer be known
+  writing INTEGER NOT NULL DEFAULT 0 -- 1 while this program writes, which nobody else sees; else 0
 ) STRICT`,
   `CREATE TABLE mirror_epochs ( -- Which run gave which numbers: a row for each run that changed something. An older copy continues in another epoch.
   from_seq INTEGER PRIMARY KEY, -- primary key; the last number before the epoch
@@ -206,6 +240,15 @@ export class CursorError extends UsageError {
 
 /** The cursor before every change, of any mirror. */
 export const startCursor = '0';
+
+/** Whether another program has left numbers with which no change can be numbered. */
+export function areNumbersLost(database: Database): boolean {
+  const sound = database.prepare<[number], number>(
+    `SELECT (SELECT count(*) FROM mirror_cursor) = 1 AND (SELECT seq FROM mirror_cursor) BETWEEN 0 AND ?
+       AND EXISTS (SELECT 1 FROM mirror_epochs)`,
+  );
+  return sound.pluck().get(Number.MAX_SAFE_INTEGER) !== 1;
+}
 
 interface Head {
   readonly mirror: string;

@@ -16,6 +16,8 @@ export interface FileKind {
   readonly tables: readonly string[];
   /** The statements that have made further tables of this file since; none if undefined. */
   readonly later?: (database: Database) => readonly string[];
+  /** What another program has done to the rows that this one relies on; undefined if nothing. */
+  readonly altered?: (database: Database) => string | undefined;
   /** Says who is writing. */
   readonly lockTable: string;
   /** Where the operator can name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
@@ -74,7 +76,7 @@ function makeTables(kind: FileKind, database: Database, file: string): void {
  * its rows. Columns, indices, tables and views may be added.
  */
 function refuseAltered(kind: FileKind, database: Database, file: string): void {
-  const refuse = (done: string, advice: string): never => {
+  const refuse = (done: string, advice = kind.damaged): never => {
     throw new FileError(`the ${kind.name} ${file} is damaged: another program has ${done}`, { advice });
   };
   const found = database
@@ -84,11 +86,13 @@ function refuseAltered(kind: FileKind, database: Database, file: string): void {
   const checkOwn = (statements: readonly string[]): void => {
     const isGone = (own: string) => needed.test(own) && !texts.has(own) && !found.some(({ sql }) => isGrown(sql, own));
     const [, what = '', name = ''] = statements.find(isGone)?.match(needed) ?? [];
-    if (what !== '') refuse(`removed or altered the ${what.toLowerCase()} ${name}`, kind.damaged);
+    if (what !== '') refuse(`removed or altered the ${what.toLowerCase()} ${name}`);
   };
   checkOwn(kind.tables);
   const later = kind.later?.(database) ?? [];
   checkOwn(later);
+  const altered = kind.altered?.(database);
+  if (altered !== undefined) refuse(altered);
   const own = [...kind.tables, ...later];
   // SQLite keeps the case in which a statement names a table.
   const tables = new Set(own.map((sql) => /^CREATE TABLE "?(\w+)/.exec(sql)?.[1]));

@@ -12,7 +12,6 @@ import { basename, dirname, join } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import type { QueryExecutorProvider } from 'kysely';
 import { LockHeldError } from '../model/errors.ts';
-import { explainFileError } from '../model/files.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { sameFile } from './file-kind.ts';
 
@@ -152,27 +151,6 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
       for (const name of owned.keys()) unlock(name);
     },
   };
-}
-
-/** Returns the ways to run a change of the file, each on top of the one before. @param what for an error: `write to the mirror` */
-export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>) {
-  /** Throws a FileError for what the system reports about the file. */
-  function explained<T>(doing: () => T): T {
-    try {
-      return doing();
-    } catch (error) {
-      throw explainFileError(error, what, file) ?? error;
-    }
-  }
-  /** Runs it in one immediate transaction: all or nothing. */
-  const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
-  /** Also does nothing if this process has lost one of its locks. */
-  const step = <T>(doing: () => T): T =>
-    whole(() => {
-      locks.guard();
-      return doing();
-    });
-  return { explained, whole, step };
 }
 
 /** The locks of the mirror's file. Whoever writes to the mirror takes the lock `sync`, whatever it writes. */

@@ -1,8 +1,10 @@
 /** Opens the mirror file: makes it private, in WAL mode, and makes its tables. */
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
+import { explainFileError } from '../model/files.ts';
 import { type FileKind, openForReading, openForWriting } from './file-kind.ts';
-import { mirrorNumbering, numberInserts } from './cursor.ts';
+import { areNumbersLost, mirrorNumbering, numberInserts, ourStep } from './cursor.ts';
+import type { Locks } from './lock.ts';
 import { relationSql, relationsRead } from './relations.ts';
 import { mirrorTables, userSearch } from './schema.ts';
 
@@ -13,6 +15,8 @@ export const mirrorKind: FileKind = {
   version: 1,
   tables: [...mirrorTables, ...mirrorNumbering],
   later: (database) => [...relationsRead(database).flatMap(relationSql), ...searchMade(database)],
+  altered: (database) =>
+    areNumbersLost(database) ? 'altered the numbers of changes (mirror_cursor, mirror_epochs)' : undefined,
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
@@ -41,6 +45,28 @@ export function openMirrorFile(file: string, isNumbering = false): Database {
   const database = openForWriting(mirrorKind, file, pragmas);
   if (!isNumbering) numberInserts(database);
   return database;
+}
+
+/** Returns the ways to run a change of the mirror's file, each on top of the one before. @param what for an error: `write to the mirror` */
+export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>) {
+  /** Throws a FileError for what the system reports about the file. */
+  function explained<T>(doing: () => T): T {
+    try {
+      return doing();
+    } catch (error) {
+      throw explainFileError(error, what, file) ?? error;
+    }
+  }
+  const ours = ourStep(database);
+  /** Runs it in one immediate transaction: all or nothing. */
+  const whole = <T>(doing: () => T): T => explained(() => database.transaction(() => ours(doing)).immediate());
+  /** Also does nothing if this process has lost one of its locks. */
+  const step = <T>(doing: () => T): T =>
+    whole(() => {
+      locks.guard();
+      return doing();
+    });
+  return { explained, whole, step };
 }
 
 /** Opens an existing mirror for reading only. Throws a FileError if there is none. The caller closes it. */

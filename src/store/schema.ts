@@ -156,7 +156,7 @@ const bookkeeping = [
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID`,
   // Written by the triggers of src/store/cursor.ts.
-  `CREATE TABLE mirror_touched ( -- Days whose rows, or their related records, another program has changed or removed: the next sync compares their windows row by row.
+  `CREATE TABLE mirror_touched ( -- Days whose rows, or their related records, another program has added, changed or removed: the next sync compares their windows row by row.
   resource TEXT NOT NULL, -- users, packages, emails or coupons
   day TEXT NOT NULL, -- the day of creation of a row that was changed; 0000-01-01: of one without a usable time
   PRIMARY KEY (resource, day)
@@ -218,15 +218,6 @@ const bookkeeping = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
-/**
- * The days of rows that another program has changed: those that triggers have noted, and those of rows without a number, which
- * only another program adds. The next sync numbers these.
- */
-export const touchedDaysSql = [
-  'SELECT resource, day FROM mirror_touched',
-  ...resourceNames.map((name) => `SELECT '${name}', ${owningDaySql('created_at')} FROM ${name} WHERE "_seq" = 0`),
-].join(' UNION ALL ');
-
 // A resource is as fresh as its stalest window. A window that was never walked makes it null, and so do rows that another program
 // has changed. As long as a sum is unproven, the resource counts as no fresher than before.
 const freshness = `CREATE VIEW mirror_freshness AS
@@ -236,7 +227,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
-    WHEN mirror_windows.resource IN (SELECT resource FROM (${touchedDaysSql})) THEN NULL
+    WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of

@@ -342,6 +342,19 @@ describe('a mirror is refused in words', () => {
   });
 
   test.each([
+    'DELETE FROM mirror_cursor',
+    'UPDATE mirror_cursor SET seq = 9223372036854775807',
+    'UPDATE mirror_cursor SET seq = -5',
+    'INSERT INTO mirror_cursor SELECT * FROM mirror_cursor',
+    'DELETE FROM mirror_epochs',
+  ])('after %s, since no change can be numbered', async (sql) => {
+    expect(await refusalAfter(sql)).toEqual({
+      message: expect.stringMatching(/is damaged: another program has altered the numbers of changes/) as string,
+      advice: expect.stringMatching(/sync/) as string,
+    });
+  });
+
+  test.each([
     ['CREATE TRIGGER t BEFORE UPDATE ON USERS BEGIN SELECT RAISE(IGNORE); END', 'trigger t on the table USERS'],
     ['CREATE TRIGGER t AFTER INSERT ON mirror_pages BEGIN SELECT 1; END', 'trigger t on the table mirror_pages'],
     ['CREATE TRIGGER t AFTER DELETE ON user_orders BEGIN SELECT 1; END', 'trigger t on the table user_orders'],

@@ -213,7 +213,7 @@ CREATE TABLE mirror_pages ( -- The pages of each window as they were last read: 
   FOREIGN KEY (resource, from_day) REFERENCES mirror_windows (resource, from_day) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_touched ( -- Days whose rows, or their related records, another program has changed or removed: the next sync compares their windows row by row.
+CREATE TABLE mirror_touched ( -- Days whose rows, or their related records, another program has added, changed or removed: the next sync compares their windows row by row.
   resource TEXT NOT NULL, -- users, packages, emails or coupons
   day TEXT NOT NULL, -- the day of creation of a row that was changed; 0000-01-01: of one without a usable time
   PRIMARY KEY (resource, day)
@@ -291,7 +291,7 @@ SELECT
   sum(state <> 'settled') AS unsettled,
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
-    WHEN mirror_windows.resource IN (SELECT resource FROM (SELECT resource, day FROM mirror_touched UNION ALL SELECT 'users', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM users WHERE "_seq" = 0 UNION ALL SELECT 'packages', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM packages WHERE "_seq" = 0 UNION ALL SELECT 'emails', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM emails WHERE "_seq" = 0 UNION ALL SELECT 'coupons', iif(typeof(created_at) = 'text' AND created_at >= '1000-01-01' AND created_at < '3000-01-01', substr(created_at, 1, 10), '0000-01-01') FROM coupons WHERE "_seq" = 0)) THEN NULL
+    WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
   END AS fresh_as_of
@@ -347,7 +347,8 @@ GROUP BY 1;
 CREATE TABLE mirror_cursor ( -- The last change number; one row. `export --changed-since` and `changes --follow` use it.
   mirror TEXT NOT NULL, -- identifies the mirror; one that is built anew gets another value
   seq INTEGER NOT NULL, -- the number of the last change in any table
-  deletions_from INTEGER NOT NULL -- deletions up to this number may no longer be known
+  deletions_from INTEGER NOT NULL, -- deletions up to this number may no longer be known
+  writing INTEGER NOT NULL DEFAULT 0 -- 1 while this program writes, which nobody else sees; else 0
 ) STRICT;
 
 CREATE TABLE mirror_epochs ( -- Which run gave which numbers: a row for each run that changed something. An older copy continues in another epoch.
@@ -369,58 +370,94 @@ CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq);
 CREATE INDEX "users_seq" ON "users" ("_seq");
 
 CREATE TRIGGER "users_renumbered" AFTER UPDATE ON "users" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
-    SELECT 'users', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'users' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
-    SELECT 'users', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'users' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "users" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
 
 CREATE TRIGGER "users_buried" BEFORE DELETE ON "users" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
-    SELECT 'users', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'users' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('users', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE TRIGGER "users_added" BEFORE INSERT ON "users" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'users', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM users WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'users'); END;
+
+CREATE TRIGGER "users_changed" BEFORE UPDATE ON "users" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'users', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at UNION SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM users WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'users'); END;
+
+CREATE TRIGGER "users_removed" BEFORE DELETE ON "users" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'users', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at)
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'users'); END;
 
 CREATE INDEX "packages_seq" ON "packages" ("_seq");
 
 CREATE TRIGGER "packages_renumbered" AFTER UPDATE ON "packages" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
-    SELECT 'packages', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'packages' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
-    SELECT 'packages', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'packages' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "packages" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
 
 CREATE TRIGGER "packages_buried" BEFORE DELETE ON "packages" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
-    SELECT 'packages', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'packages' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('packages', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE TRIGGER "packages_added" BEFORE INSERT ON "packages" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'packages', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM packages WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'packages'); END;
+
+CREATE TRIGGER "packages_changed" BEFORE UPDATE ON "packages" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'packages', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at UNION SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM packages WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'packages'); END;
+
+CREATE TRIGGER "packages_removed" BEFORE DELETE ON "packages" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'packages', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at)
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'packages'); END;
 
 CREATE INDEX "emails_seq" ON "emails" ("_seq");
 
 CREATE TRIGGER "emails_renumbered" AFTER UPDATE ON "emails" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
-    SELECT 'emails', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'emails' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
-    SELECT 'emails', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'emails' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "emails" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
 
 CREATE TRIGGER "emails_buried" BEFORE DELETE ON "emails" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
-    SELECT 'emails', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'emails' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('emails', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE TRIGGER "emails_added" BEFORE INSERT ON "emails" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'emails', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM emails WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'emails'); END;
+
+CREATE TRIGGER "emails_changed" BEFORE UPDATE ON "emails" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'emails', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at UNION SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM emails WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'emails'); END;
+
+CREATE TRIGGER "emails_removed" BEFORE DELETE ON "emails" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'emails', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at)
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'emails'); END;
 
 CREATE INDEX "coupons_seq" ON "coupons" ("_seq");
 
 CREATE TRIGGER "coupons_renumbered" AFTER UPDATE ON "coupons" WHEN NEW."_seq" = OLD."_seq"
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; INSERT INTO mirror_touched (resource, day)
-    SELECT 'coupons', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'coupons' AND known.day = noted.day); INSERT INTO mirror_touched (resource, day)
-    SELECT 'coupons', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT NEW."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'coupons' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; UPDATE "coupons" SET "_seq" = (SELECT seq FROM mirror_cursor) WHERE rowid = NEW.rowid; END;
 
 CREATE TRIGGER "coupons_buried" BEFORE DELETE ON "coupons" 
-BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); INSERT INTO mirror_touched (resource, day)
-    SELECT 'coupons', noted.day FROM (SELECT iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS day FROM (SELECT OLD."created_at" AS at)) AS noted
-    WHERE NOT EXISTS (SELECT 1 FROM mirror_touched AS known WHERE known.resource = 'coupons' AND known.day = noted.day); END;
+BEGIN UPDATE mirror_cursor SET seq = seq + 1; INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('coupons', OLD."id", '', (SELECT seq FROM mirror_cursor)); END;
+
+CREATE TRIGGER "coupons_added" BEFORE INSERT ON "coupons" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'coupons', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM coupons WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'coupons'); END;
+
+CREATE TRIGGER "coupons_changed" BEFORE UPDATE ON "coupons" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'coupons', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at UNION SELECT NEW."created_at" AS at UNION SELECT "created_at" FROM coupons WHERE "id" = NEW."id")
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'coupons'); END;
+
+CREATE TRIGGER "coupons_removed" BEFORE DELETE ON "coupons" WHEN (SELECT writing FROM mirror_cursor) IS NOT 1
+BEGIN INSERT INTO mirror_touched (resource, day)
+  SELECT DISTINCT 'coupons', iif(typeof(at) = 'text' AND at >= '1000-01-01' AND at < '3000-01-01', substr(at, 1, 10), '0000-01-01') AS noted FROM (SELECT OLD."created_at" AS at)
+  WHERE noted NOT IN (SELECT day FROM mirror_touched WHERE resource = 'coupons'); END;
 
 CREATE INDEX "users_history_seq" ON "users_history" ("_seq");
 

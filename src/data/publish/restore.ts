@@ -50,6 +50,7 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
     // No need for crash safety: the file counts only once it is renamed, and it is synced before that.
     mirror.pragma('synchronous = OFF');
     await restoreBookkeeping(database, mirror);
+    mirror.exec('UPDATE mirror_cursor SET writing = 1');
     makeRelations(mirror);
     const tables: Record<string, number> = {};
     const published = publishedTables(mirror);
@@ -62,6 +63,7 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
       });
     }
     for (const name of resourceNames) for (const index of lateIndices[name] ?? []) mirror.exec(index);
+    mirror.exec('UPDATE mirror_cursor SET writing = 0');
     mirror.exec('ANALYZE');
     mirror.pragma('journal_mode = DELETE');
     return { file: ports.file, published_at: at, cursor, tables };

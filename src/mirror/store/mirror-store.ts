@@ -7,9 +7,9 @@ import { resourceOf, type ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { beginEpoch, deletionPruner } from '../../store/cursor.ts';
 import { busyMs } from '../../store/file-kind.ts';
-import { mirrorLocks, stepsIn } from '../../store/lock.ts';
+import { mirrorLocks } from '../../store/lock.ts';
 import type { Window } from '../../store/mirror-types.ts';
-import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
+import { openMirrorFile, openMirrorForReading, stepsIn } from '../../store/open.ts';
 import { type RelationDrift, relationsIn } from '../../store/relations.ts';
 import { quoteName } from '../../store/schema.ts';
 import { Statements } from '../../store/statements.ts';
@@ -143,7 +143,7 @@ function rowsOf(
     for (const drift of rows.drifts) report(drift);
     const counts = tableOf(window.resource).upsert(rows, window, stepAt());
     if (rows.related.length > 0) {
-      touched.without(window.resource, () => relations.write(window.resource, rows.related, report));
+      relations.write(window.resource, rows.related, report);
     }
     advanceWindow(statements, window);
     addCounts(statements, run, window.resource, { ...counts, unchanged: counts.unchanged + unchanged, received });
@@ -172,10 +172,8 @@ function rowsOf(
       step(() => {
         const { forgetPages, remove } = tableOf(resource);
         forgetPages(ids);
-        touched.without(resource, () => {
-          const { changes } = remove.run(keysJson(ids));
-          addCounts(statements, run, resource, { deleted: changes });
-        });
+        const { changes } = remove.run(keysJson(ids));
+        addCounts(statements, run, resource, { deleted: changes });
       }),
     /**
      * Removes related records without a parent, if another program may have left some, and forgets noted days that no window has:
@@ -184,7 +182,7 @@ function rowsOf(
     forgetStrays: (resource: ResourceName, isSure: boolean): void =>
       step(() => {
         if (!isSure && touched.all(resource).length === 0) return;
-        touched.without(resource, () => relations.removeOrphans(resource));
+        relations.removeOrphans(resource);
         touched.forgetStrays(resource);
       }),
     /** How many rows the resource has, in all or in a window of these days. */

@@ -2,7 +2,7 @@
  * Remembers the pages of a window's last walk by the hashes of their bytes, so that a page that comes again need not be written.
  * The pages stand for the rows only together. So anything else that touches a row of the window has them forgotten: otherwise a
  * record that went from A to B and back to A would stay B here. Triggers in the file note the days on which another program
- * changed a row (`mirror_touched`): a window of such a day is compared row by row.
+ * added, changed or removed a row (`mirror_touched`): a window of such a day is compared row by row.
  */
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
@@ -12,7 +12,7 @@ import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import type { Day } from '../../model/time.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import { quoteName, touchedDaysSql } from '../../store/schema.ts';
+import { quoteName } from '../../store/schema.ts';
 import type { Statements } from '../../store/statements.ts';
 
 interface PageRow {
@@ -57,15 +57,12 @@ export function readPages(statements: Statements, { resource, from }: Window): R
   }));
 }
 
-/** The days of which something else than a sync has changed rows. */
+/** The days of which another program has changed rows. */
 export function touchedDays(database: Database) {
-  const all = database
-    .prepare<[string], Day>(`SELECT DISTINCT day FROM (${touchedDaysSql}) WHERE resource = ? ORDER BY day`)
-    .pluck();
+  const all = database.prepare<[string], Day>('SELECT day FROM mirror_touched WHERE resource = ? ORDER BY day').pluck();
   const forget = (which: string) =>
     database.prepare<string[]>(`DELETE FROM mirror_touched WHERE resource = ? AND ${which}`);
   const within = forget('day >= ? AND day < ?');
-  const others = forget('day NOT IN (SELECT value FROM json_each(?))');
   const strays = forget(`NOT EXISTS (SELECT 1 FROM mirror_windows AS window
     WHERE window.resource = mirror_touched.resource AND day >= from_day AND day < to_day)`);
   return {
@@ -73,12 +70,6 @@ export function touchedDays(database: Database) {
     forget: (resource: ResourceName, { from, to }: DayRange): void => void within.run(resource, from, to),
     /** Forgets the days that no window has. */
     forgetStrays: (resource: ResourceName): void => void strays.run(resource),
-    /** Changes rows as a sync does: the triggers note nothing of it. */
-    without: (resource: ResourceName, doing: () => void): void => {
-      const before = all.all(resource);
-      doing();
-      others.run(resource, JSON.stringify(before));
-    },
   };
 }
 

@@ -7,7 +7,6 @@ import type { Day, Timestamp } from '../../model/time.ts';
 import type { RememberedPage } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import type { Statements } from '../../store/statements.ts';
-import { touchedDays } from './page-memory.ts';
 
 /** Returns the day by which a window owns the record. Records that no range of days shows have a day before all of them. */
 export function owningDay(createdAt: unknown): Day {
@@ -18,7 +17,6 @@ export function owningDay(createdAt: unknown): Day {
 export type Suppressions = ReturnType<typeof suppressionsIn>;
 
 export function suppressionsIn(database: Database, statements: Statements) {
-  const touched = touchedDays(database);
   let sets: ReadonlyMap<ResourceName, Set<number>> | undefined;
 
   function readIds(): ReadonlyMap<ResourceName, Set<number>> {
@@ -52,7 +50,7 @@ export function suppressionsIn(database: Database, statements: Statements) {
         if (idsOf(resource).has(id)) continue;
         // It belonged to someone else when the mirror stored it.
         const remove = database.prepare(`DELETE FROM ${quoteName(resource)} WHERE "id" = ?`);
-        touched.without(resource, () => remove.run(BigInt(id)));
+        remove.run(BigInt(id));
         idsOf(resource).add(id);
       }
     },

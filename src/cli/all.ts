@@ -2,15 +2,16 @@
 import type { Command } from 'commander';
 import pLimit from 'p-limit';
 import { counted, onOneLine } from '../model/text.ts';
-import { messageOf, OperatorError, worstOf } from '../model/errors.ts';
+import { messageOf, OperatorError, rankOf, worstOf } from '../model/errors.ts';
 import { passedToChild, withoutSecrets } from '../settings/passed.ts';
-import type { ServerReading, SettingsReading } from '../settings/settings.ts';
+import type { ServerReading } from '../settings/settings.ts';
 import type { CommandCall } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { type JobEnd, jobRunner, outcomeOf } from '../worker/run-job.ts';
 import { type CliContext, interruptionOf } from './context.ts';
 import { logOfChildren, openLog } from './logger.ts';
-import { paint, printJson, printLine, serverLabel } from './output.ts';
+import { alignedLines, paint, printResult, serverLabel } from './output.ts';
+import { openShareWatch } from './progress.ts';
 
 export interface AllFlags {
   readonly all?: true;
@@ -28,14 +29,22 @@ interface ServerEnd extends JobEnd {
   readonly profile: string | null;
 }
 
+/** How `--all` speaks about the servers. */
+interface AllWords {
+  /** Summarises the report of one server. */
+  readonly one: (report: unknown) => string;
+  /** What the end of a server is called, by exit code, if it is more than how a job ends. */
+  readonly ends?: Readonly<Partial<Record<number, string>>>;
+}
+
 /**
- * Runs this command for every server of the config file, and prints a line for each when it ends. The exit code is the worst one.
- * @param words summarises the report of one server
+ * Runs this command for every server of the config file, and prints first how they ended, then a line for each, the worst first. The
+ * exit code is the worst one.
  */
 export async function runForAll(
   context: CliContext,
   command: Command,
-  words: (report: unknown) => string,
+  { one, ends: named = {} }: AllWords,
 ): Promise<void> {
   const all = context.allSettings();
   const call = callOf(command);
@@ -44,24 +53,31 @@ export async function runForAll(
   const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
   const inTurn = pLimit(atOnce);
   const actor = context.actor();
-  const width = Math.max(...all.map(({ profile }) => serverLabel(profile).length));
-
-  async function runWith(reading: SettingsReading, fields: Readonly<Record<string, string>>): Promise<JobEnd> {
-    return run(call, { given: passedToChild({ reading, servers: all }), actor, fields }, signal);
-  }
+  const watch = openShareWatch(context, counted(all.length, 'server'));
+  let done = 0;
 
   async function runOne({ profile, reading }: ServerReading): Promise<ServerEnd> {
     const fields = profile === null ? {} : { profile };
-    const end = signal.aborted ? ended(null, 'not started') : await runWith(reading, fields).catch(notRun);
-    if (!context.json()) printLine(context, lineOf(context, { profile, ...end }, width, words));
+    const given = () => passedToChild({ reading, servers: all });
+    const running = async () => run(call, { given: given(), actor, fields }, signal);
+    const end = signal.aborted ? ended(null, 'not started') : await running().catch(notRun);
+    done += 1;
+    watch.progress(done / all.length);
     return { profile, ...end };
   }
 
-  const ends = await Promise.all(all.map((each) => inTurn(() => runOne(each))));
+  const ends = await Promise.all(all.map((each) => inTurn(() => runOne(each)))).finally(watch.close);
   const codes = ends.map(({ exitCode }) => exitCode);
-  const status = statusOf(codes, signal.aborted);
-  if (context.json()) printJson(context, { status, profiles: ends.map(documentOf) });
-  else printLine(context, `${counted(ends.length, 'server')}: ${sumOf(ends, signal.aborted)}`);
+  const word = ({ exitCode }: JobEnd) =>
+    (exitCode === null ? undefined : named[exitCode]) ?? outcomeOf(exitCode, { stopped: signal.aborted });
+  printResult(context, { status: statusOf(codes, signal.aborted), profiles: ends.map(documentOf) }, [
+    ...linesOf(
+      context,
+      ends.toSorted((a, b) => rankOf(a.exitCode) - rankOf(b.exitCode)),
+      word,
+      one,
+    ),
+  ]);
   const interruption = interruptionOf(signal);
   if (interruption !== undefined) throw interruption;
   context.exit(worstOf(codes));
@@ -107,21 +123,20 @@ function statusOf(codes: readonly (number | null)[], isStopped: boolean): string
   return codes.some((code) => code === 0 || code === 5 || code === 6) ? 'partial' : 'failed';
 }
 
-function wordOf({ exitCode }: JobEnd, isStopped: boolean): string {
-  return exitCode === 6 ? 'different' : outcomeOf(exitCode, { stopped: isStopped });
-}
-
-function lineOf(context: CliContext, end: ServerEnd, width: number, words: (report: unknown) => string): string {
-  const word = wordOf(end, context.signal.aborted);
-  const shown = paint(context, end.exitCode === 0 ? 'green' : 'red', word.padEnd(11));
-  // If it failed, show only why.
-  const isReported = end.report !== null && (end.problem === null || word === 'partial');
-  const details = [isReported ? words(end.report) : '', end.problem ?? ''].filter((text) => text !== '');
-  return `${serverLabel(end.profile).padEnd(width)}  ${shown}  ${onOneLine(details.join('; '))}`.trimEnd();
-}
-
-/** `97 complete, 2 partial, 1 failed`. */
-function sumOf(ends: readonly JobEnd[], isStopped: boolean): string {
-  const byWord = Map.groupBy(ends, (end) => wordOf(end, isStopped));
-  return [...byWord].map(([word, found]) => `${found.length} ${word}`).join(', ');
+/** `3 servers: 1 partial, 2 complete`, and a line for each. */
+function linesOf(
+  context: CliContext,
+  ends: readonly ServerEnd[],
+  wordOf: (end: JobEnd) => string,
+  one: (report: unknown) => string,
+): string[] {
+  const sum = [...Map.groupBy(ends, wordOf)].map(([word, found]) => `${found.length} ${word}`).join(', ');
+  const rows = ends.map((end) => {
+    // If it failed, show only why.
+    const isReported = end.report !== null && (end.problem === null || end.exitCode === 5);
+    const details = [isReported ? one(end.report) : '', end.problem ?? ''].filter((text) => text !== '');
+    const word = paint(context, end.exitCode === 0 ? 'green' : 'red', wordOf(end));
+    return [serverLabel(end.profile), word, onOneLine(details.join('; '))];
+  });
+  return [`${counted(ends.length, 'server')}: ${sum}`, ...alignedLines(rows)];
 }

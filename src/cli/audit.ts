@@ -2,8 +2,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import { listChunks, type TextList } from '../data/text-lines.ts';
-import { namedColumns } from '../data/text-table.ts';
+import type { Row } from '../data/reading-types.ts';
+import { namedColumns, tableText } from '../data/text-table.ts';
 import { writeToStream } from '../data/job-process.ts';
+import { type Act, newestActs } from '../journal/acts.ts';
 import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
 import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';
@@ -12,13 +14,10 @@ import { UsageError } from '../model/errors.ts';
 import { timestampOf, unlessAborted } from '../model/time.ts';
 import { lookAtJournal } from './bulk/shared.ts';
 import type { CliContext } from './context.ts';
-import { checkSpan, toMoment, toWholeNumber } from './flag-values.ts';
-import { paint, printResult, tableRoom } from './output.ts';
+import { addSpanFlags, checkSpan, type SpanFlags, toWholeNumber } from './flag-values.ts';
+import { paint, printLines, printNote, printResult, tableRoom } from './output.ts';
 
-interface Flags {
-  /** In ms since 1970. */
-  readonly since?: number;
-  readonly until?: number;
+interface Flags extends SpanFlags {
   readonly person?: string;
   readonly batch?: string;
   readonly user?: number;
@@ -31,19 +30,15 @@ interface Flags {
 const listFlags = ['since', 'until', 'person', 'batch', 'user', 'format'];
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('audit')
     .description(
-      'Show who did what, from the journal: who planned, approved and sent each row, what is known of it and what proves it. ' +
-        'With --verify, check whether anything but this program altered the journal. Reads the journal file, not the ' +
-        'server, and changes nothing.',
-    )
-    .option(
-      '--since <time>',
-      'from this time on: a time, a day, or 7d for seven days ago (default: all that is known)',
-      toMoment(),
-    )
-    .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
+      'Show who did what, from the journal: a line for each act, such as sending a batch. With --verbose, --batch or another ' +
+        'format, each step: who planned, approved and sent each row, what is known of it and what proves it. With --verify, ' +
+        'check whether anything but this program altered the journal. Reads the journal file, not the server, and changes ' +
+        'nothing.',
+    );
+  addSpanFlags(command, 'what was done', ' (default: all that is known)')
     .option('--person <name>', 'only what this person did: an account, a job, a name, or name@host')
     .option('--batch <batch>', 'only this batch')
     .option(
@@ -58,7 +53,7 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--head <hash>', 'with --verify: a head from an earlier --verify, which must be among the steps', toHash)
     .addOption(
-      new Option('--format <format>', 'how to print steps; --json means json (default: table)').choices(queryFormats),
+      new Option('--format <format>', 'how to print them; --json means json (default: table)').choices(queryFormats),
     )
     .addHelpText(
       'after',
@@ -109,20 +104,35 @@ async function list(context: CliContext, flags: Flags): Promise<void> {
   }
   const format = context.json() ? 'json' : (flags.format ?? 'table');
   const form = { format, room: tableRoom(context) };
+  if (format === 'table' && filter.batch === undefined && !context.verbose()) {
+    const { acts, isMore } = await newestActs(journal.audit(filter, 'desc'), maxRead);
+    printLines(context, tableText(actColumns, acts.map(rowOf), form.room));
+    if (isMore) printNote(context, 'These are the newest acts. --until shows earlier ones.');
+    return;
+  }
   await writeToStream(context.stdout, listChunks(steps, journal.audit(filter), form, context.signal), context.signal);
 }
 
 function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {
-  const from = since === undefined ? undefined : timestampOf(since);
-  const to = until === undefined ? undefined : timestampOf(until);
-  checkSpan(from, to);
+  checkSpan({ since, until });
   return {
-    ...(from !== undefined && { since: from }),
-    ...(to !== undefined && { until: to }),
+    ...(since !== undefined && { since: timestampOf(since) }),
+    // The filter leaves out what is at its end.
+    ...(until !== undefined && { until: timestampOf(until + 1) }),
     ...(person !== undefined && { person }),
     ...(batch !== undefined && { batch }),
     ...(user !== undefined && { user }),
   };
+}
+
+/** To keep them in memory. */
+const maxRead = 100_000;
+
+const actColumns = namedColumns('time, who, steps, what');
+
+function rowOf({ words, steps }: Act): Row {
+  const [{ at, actor }] = steps;
+  return [at, actorText(actor), steps.length, words];
 }
 
 const steps: TextList<AuditEntry> = {

@@ -42,7 +42,7 @@ Examples:
     );
   addAllFlags(command).action((folder: string | undefined, flags: Flags) => {
     if (!flags.all) return run(context, folder, flags);
-    if (folder === undefined) return runForAll(context, command, (report) => (report as BackupReport).folder);
+    if (folder === undefined) return runForAll(context, command, { one: (report) => (report as BackupReport).folder });
     throw new UsageError('a backup folder is for one server, but --all is for all of them', {
       advice: 'Leave it out: data/backups has a folder in it for each profile.',
     });

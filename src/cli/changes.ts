@@ -5,7 +5,7 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
-import { checkSpan, formatOption, toCount, toMoment } from './flag-values.ts';
+import { addSpanFlags, checkSpan, formatOption, toCount, toMoment } from './flag-values.ts';
 import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
 import { openRepeatedReading, openReading } from '../data/open.ts';
@@ -27,19 +27,15 @@ interface Flags {
 const kinds = ['inserted', 'updated', 'deleted'] as const;
 
 export function define(program: Command, context: CliContext): void {
-  program
+  const command = program
     .command('changes')
     .description(
       'Show which records were added, changed and deleted between two times, field by field. Reads the mirror file, not the ' +
         'server: a time is when the mirror saw the change. Leaves out the fields in history.ignore.',
     )
-    .addArgument(new Argument('[resource]', 'only this resource (default: all)').choices(resourceNames))
-    .option(
-      '--since <time>',
-      'from this time on: a time, a day, or 7d for seven days ago (default: 1d; with --id, all that is known); with --follow also a cursor',
-      toStart,
-    )
-    .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
+    .addArgument(new Argument('[resource]', 'only this resource (default: all)').choices(resourceNames));
+  const given = ' (default: 1d; with --id, all that is known); with --follow also a cursor';
+  addSpanFlags(command, 'what changed', given, toStart)
     .option('--id <id>', 'only this record of the resource', toId)
     .addOption(new Option('--kind <kind>', 'only changes of this kind').choices(kinds))
     .option('--field <name>', 'only updates that changed this field')
@@ -127,10 +123,9 @@ function spanOf({ since, until, id }: Flags) {
     });
   }
   const now = systemClock.now();
-  const from = timestampOf(since ?? (id === undefined ? now - dayMs : 0));
-  const to = timestampOf(until ?? now);
-  checkSpan(from, to);
-  return { from, to, ...(id === undefined ? {} : { id }) };
+  const span = { since: since ?? (id === undefined ? now - dayMs : 0), until: until ?? now };
+  checkSpan(span);
+  return { from: timestampOf(span.since), to: timestampOf(span.until), ...(id === undefined ? {} : { id }) };
 }
 
 function toId(text: string): bigint {

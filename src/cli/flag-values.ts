@@ -1,8 +1,8 @@
 /** Values of flags, and standard input. */
-import { Argument, InvalidArgumentError, Option } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { momentForms, parseMoment, parseDuration, systemClock, type Timestamp } from '../model/time.ts';
+import { type Day, dayOf, momentForms, parseMoment, parseDuration, systemClock, timestampOf } from '../model/time.ts';
 
 /** Parses a flag's text as milliseconds; 0s is allowed. */
 export function toWait(text: string): number {
@@ -20,10 +20,33 @@ export function toMoment(dayEnd = false): (text: string) => number {
   };
 }
 
+/** The same for what the server knows only by the day: the UTC day of the moment. */
+export function toDayOf(text: string): Day {
+  return dayOf(toMoment()(text));
+}
+
+/** In ms since 1970. */
+export interface SpanFlags {
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+/** @param what is of that time: `only what was sent` @param given says from when on if nothing is given */
+export function addSpanFlags(
+  command: Command,
+  what: string,
+  given = '',
+  toStart: (text: string) => unknown = toMoment(),
+): Command {
+  return command
+    .option('--since <time>', `${what} from this time on: a time, a day, or 7d for seven days ago${given}`, toStart)
+    .option('--until <time>', `${what} up to this time, or to the end of this day (default: now)`, toMoment(true));
+}
+
 /** Throws a UsageError if --since is after --until. */
-export function checkSpan(since: Timestamp | undefined, until: Timestamp | undefined): void {
+export function checkSpan({ since, until }: SpanFlags): void {
   if (since === undefined || until === undefined || since <= until) return;
-  throw new UsageError(`--since ${since} is after --until ${until}`);
+  throw new UsageError(`--since ${timestampOf(since)} is after --until ${timestampOf(until)}`);
 }
 
 /** @param doing what the command does with the resources: `read` */

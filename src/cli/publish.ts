@@ -34,7 +34,12 @@ Examples:
   admin-mirror publish --check`,
     );
   addAllFlags(command).action(async (flags: Flags) => {
-    if (flags.all) return runForAll(context, command, flags.check ? verdict : words);
+    if (flags.all)
+      return runForAll(
+        context,
+        command,
+        flags.check ? { one: verdict, ends: { 0: 'equal', 6: 'different' } } : { one: words },
+      );
     await run(context, flags);
   });
 }

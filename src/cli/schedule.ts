@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander';
 import { oneNamed, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job, timesAfter, wallText } from '../model/job.ts';
+import { counted } from '../model/text.ts';
 import { runId, version } from '../model/program.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import { networkOf } from '../settings/server.ts';
@@ -70,7 +71,16 @@ function printJobsOfAll(context: CliContext): void {
     ),
   ]);
   const profiles = servers.map(({ profile, jobs }) => ({ profile, jobs: jobs.map((job) => documentOf(job, now)) }));
-  printResult(context, { profiles }, lines);
+  const all = servers.flatMap(({ profile, jobs }) =>
+    jobs.map((job) => ({ job, profile, at: nextTimes(job, now)[0] ?? Infinity })),
+  );
+  const [next] = all.toSorted((a, b) => a.at - b.at);
+  const when =
+    next === undefined || next.at === Infinity
+      ? ''
+      : `, next ${next.job.name} of ${serverLabel(next.profile)}, at ${utc(next.at)}`;
+  const sum = `${counted(servers.length, 'server')}: ${counted(all.length, 'job')}${when}`;
+  printResult(context, { profiles }, [sum, ...lines]);
 }
 
 function jobLines(context: CliContext, job: Job, now: number): string[] {

@@ -105,8 +105,12 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
     return [line, ...problemLines(context, problems.slice(0, 1)).map((each) => `  ${each}`), ...rest];
   });
   const good = states.filter(({ check }) => check === 0).length;
-  const sum = `${counted(states.length, 'server')}: ${good} good, ${states.length - good} with problems`;
-  printLines(context, [...lines, sum]);
+  const counts = [
+    [states.length - good, 'with problems'],
+    [good, 'good'],
+  ].filter(([count]) => count !== 0);
+  const sum = counts.map((each) => each.join(' ')).join(', ');
+  printLines(context, [`${counted(states.length, 'server')}: ${sum}`, ...lines]);
 }
 
 /** With its words, in which the commands can be pasted. */

@@ -1,15 +1,15 @@
 /** `sync`: brings the mirror up to date. */
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { counted, grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type DayRange, eraEnd, eraStart } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
-import { addDays, type Day, earliest, parseDay, systemClock } from '../model/time.ts';
+import { addDays, type Day, earliest, systemClock } from '../model/time.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { namedOf, resourcesArgument, toWholeNumber } from './flag-values.ts';
+import { namedOf, resourcesArgument, toDayOf, toWholeNumber } from './flag-values.ts';
 import { alignedLines, freshWords, notCompleteYet, printOutcome, printResult, printWarning } from './output.ts';
 import { openDirectory } from '../bulk/open.ts';
 import { openJournalMemory } from '../bulk/open-memory.ts';
@@ -42,14 +42,18 @@ export function define(program: Command, context: CliContext): void {
     .addArgument(resourcesArgument('read'))
     .addOption(new Option('--full', 'read every record again').conflicts('quick'))
     .option('--quick', 'read only what may have been added, and compare counts')
-    .option('--since <day>', 'only records created on this day or later, YYYY-MM-DD', toDay)
-    .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
+    .option(
+      '--since <time>',
+      'only records created on that day or later: a day, a time, or 7d for seven days ago',
+      toDayOf,
+    )
+    .option('--until <time>', 'only records created on that day or earlier', toDayOf)
     .option('--max-requests <n>', 'how many requests to spend on reading old records again', toWholeNumber)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
     .option('--accept-new-server', 'continue although the server seems to be another one, or restored from a backup')
     .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing');
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
-    if (flags.all) return runForAll(context, command, flags.dryRun ? planWords : syncWords);
+    if (flags.all) return runForAll(context, command, { one: flags.dryRun ? planWords : syncWords });
     const named = namedOf(resources);
     await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
   });
@@ -145,12 +149,6 @@ function rangeOf({ since, until }: Flags): DayRange | null {
       ? `--since ${since} is after ${addDays(eraEnd, -1)}, the last day that is read`
       : `--since ${since} is after --until ${until}`,
   );
-}
-
-function toDay(text: string): Day {
-  const day = parseDay(text);
-  if (day === undefined) throw new InvalidArgumentError('A day of the calendar is written YYYY-MM-DD.');
-  return day;
 }
 
 /** Returns the report as a table with a line for each resource, and a line about the run. */

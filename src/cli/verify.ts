@@ -29,10 +29,12 @@ export function define(program: Command, context: CliContext): void {
     .addArgument(resourcesArgument('compare'))
     .option('--deep', 'compare every record, field by field');
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
-    if (flags.all) return runForAll(context, command, verdictWords);
+    if (flags.all) return runForAll(context, command, { one: verdictWords, ends });
     await verify(context, namedOf(resources), flags);
   });
 }
+
+const ends = { 0: 'equal', 5: 'not compared', 6: 'different' };
 
 /** `users different; 24 requests`. */
 function verdictWords(report: unknown): string {

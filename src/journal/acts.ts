@@ -14,8 +14,21 @@ type Steps = readonly [AuditEntry, ...AuditEntry[]];
 const begins: ReadonlySet<string> = new Set(['consented', 'again', 'claimed']);
 const ends: ReadonlySet<string> = new Set(['stopped', 'done', 'discarded']);
 
+/** Reads the newest steps and joins them to acts, in their order. @param entries the newest first @param most how many to read */
+export async function newestActs(
+  entries: AsyncIterable<AuditEntry>,
+  most: number,
+): Promise<{ readonly acts: readonly Act[]; readonly isMore: boolean }> {
+  const read: AuditEntry[] = [];
+  for await (const each of entries) {
+    if (read.length === most) return { acts: actsOf(read.reverse()), isMore: true };
+    read.push(each);
+  }
+  return { acts: actsOf(read.reverse()), isMore: false };
+}
+
 /** @param entries in the order of the steps */
-export function actsOf(entries: Iterable<AuditEntry>): Act[] {
+function actsOf(entries: Iterable<AuditEntry>): Act[] {
   const acts: [AuditEntry, ...AuditEntry[]][] = [];
   /** The acts that may go on, by person and batch, or by person and user for a write by hand. */
   const open = new Map<string, AuditEntry[]>();

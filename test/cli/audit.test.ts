@@ -61,13 +61,28 @@ describe('audit', () => {
     const csv = await command(['audit', '--user', String(user), '--format', 'csv']);
     expect(csv.stdout.split('\n')).toHaveLength(steps.length + 2);
     expect(csv.stdout).toMatch(/^time,who,what,batch,row,user,action,type,amount,state,evidence,record_id,note\n/);
-    const table = await command(['audit', '--user', String(user)]);
-    expect(table.stdout).toMatch(
-      new RegExp(`${me} +applied +${batch} +2 +${user} +balance +add +5.00 +applied +token`),
-    );
+    const step = new RegExp(`${me} +applied +${batch} +2 +${user} +balance +add +5.00 +applied +token`);
+    for (const flags of [
+      ['--user', String(user), '--verbose'],
+      ['--batch', batch],
+    ]) {
+      expect((await command(['audit', ...flags])).stdout).toMatch(step);
+    }
     expect((await command(['audit', '--user', String(user), '--format', 'jsonl'])).stdout.match(/\n/g)).toHaveLength(
       steps.length,
     );
+  });
+
+  test('shows a line for each act, such as sending a batch, unless the steps are wanted', async () => {
+    const { command, user } = await credited();
+    const { stdout } = await command(['audit']);
+    const lines = stdout.trimEnd().split('\n').slice(2);
+    expect(lines.map((line) => line.split(me)[1]?.replaceAll(/ +/g, ' ').trim())).toEqual([
+      '1 planned credit',
+      '12 sent 3 rows of credit',
+      `2 users.update-balance of user ${user} by hand: add 7.25, done`,
+    ]);
+    expect((await command(['audit', '--since', '2030-01-01', '--until', '2030-01-02'])).stdout).toMatch(/^time +who/);
   });
 
   test('filters by person, batch and time', async () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
-import { dayMs, parseMoment } from '../../src/model/time.ts';
+import { dayMs, momentForms, parseMoment } from '../../src/model/time.ts';
 import { invoke } from '../support/invoke.ts';
 import { commandsDocument } from '../support/commands-document.ts';
 
@@ -26,6 +26,7 @@ function withParts(command: Command, path: string): Named[] {
 }
 
 const all = withParts(program, 'admin-mirror');
+const flags = all.flatMap(({ path, command }) => command.options.map((option) => ({ path, option })));
 
 describe('the help', () => {
   test.each(all)('of `$path` says what it does', ({ command }) => {
@@ -43,6 +44,28 @@ describe('the help', () => {
     expect(times.length).toBeGreaterThan(3);
     for (const { description } of times) expect(description).toMatch(/\b7d for seven days ago\b/);
     expect([parseMoment('7d', dayMs * 8), parseMoment('7d ago', dayMs * 8)]).toEqual([dayMs, undefined]);
+  });
+
+  test('of every flag that takes a time means the same words, and its error is one sentence', () => {
+    const times = flags.filter(({ option }) => /<(?:time|day|date)>$/.test(option.flags));
+    expect(times.length).toBeGreaterThan(8);
+    for (const { path, option } of times) {
+      const parse = (text: string): unknown => {
+        try {
+          return option.parseArg?.(text, undefined);
+        } catch (error) {
+          return String(error);
+        }
+      };
+      for (const text of ['7d', '2026-03-11', '2026-03-11 10:00', '2026-03-11T10:00:00Z']) {
+        expect([path, option.long, parse(text)]).toEqual([path, option.long, expect.not.stringMatching(/It must be/)]);
+      }
+      expect([path, option.long, parse('yesterday')]).toEqual([
+        path,
+        option.long,
+        `InvalidArgumentError: It must be ${momentForms}.`,
+      ]);
+    }
   });
 
   test('lists exactly the visible commands, and help', () => {
@@ -65,8 +88,6 @@ describe('the first page of the help', () => {
 });
 
 describe('every flag', () => {
-  const flags = all.flatMap(({ path, command }) => command.options.map((option) => ({ path, option })));
-
   test.each(flags)('of `$path` has a description', ({ option }) => {
     expect(option.description).toMatch(/^\S/);
   });

@@ -62,7 +62,9 @@ describe('schedule --list', () => {
     const folder = folderWith(`profiles:\n  east:\n    jobs:\n      - ${job}\n  west: {}\n`);
     const { code, stdout } = await invoke(['schedule', '--list', '--all'], folder);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^east\n {2}night {2}npx admin-mirror.* sync\n(?: {4}.*\n){6}west\n {2}no jobs\n$/);
+    expect(stdout).toMatch(
+      /^2 servers: 1 job, next night of east, at \S+\neast\n {2}night {2}npx admin-mirror.* sync\n(?: {4}.*\n){6}west\n {2}no jobs\n$/,
+    );
     const { profiles } = JSON.parse((await invoke(['schedule', '--list', '--all', '--json'], folder)).stdout) as {
       profiles: { profile: string; jobs: Listed['jobs'] }[];
     };

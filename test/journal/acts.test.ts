@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest';
-import { actsOf } from '../../src/journal/acts.ts';
+import { newestActs } from '../../src/journal/acts.ts';
 import type { AuditEntry } from '../../src/journal/audit.ts';
 import { bulkWorld, creditFile } from '../support/bulk-cli.ts';
 
-const actsIn = (text: string): string[] => {
-  const { steps } = JSON.parse(text) as { readonly steps: readonly AuditEntry[] };
-  return actsOf(steps).map(({ words }) => words);
-};
+async function* newestFirst(steps: readonly AuditEntry[]): AsyncGenerator<AuditEntry> {
+  yield* steps.toReversed();
+}
 
 test('each act is one line, whatever steps it took, and no step is lost', async () => {
   const world = await bulkWorld();
@@ -25,7 +24,9 @@ test('each act is one line, whatever steps it took, and no step is lost', async 
   await bulk(['resolve', lost, '--row', '2', '--applied', '--reason', 'seen in the panel']);
   await command(['users', 'update-balance', String(users[0]), '--type', 'add', '--amount', '9', '--yes']);
   const { stdout } = await command(['audit', '--json']);
-  expect(actsIn(stdout)).toEqual([
+  const { steps } = JSON.parse(stdout) as { readonly steps: readonly AuditEntry[] };
+  const { acts, isMore } = await newestActs(newestFirst(steps), steps.length);
+  expect(acts.map(({ words }) => words)).toEqual([
     'planned Goodwill',
     'sent 3 rows of Goodwill',
     'planned b',
@@ -35,7 +36,8 @@ test('each act is one line, whatever steps it took, and no step is lost', async 
     'said of row 2 of c: 1 applied',
     `users.update-balance of user ${users[0]} by hand: add 9, done`,
   ]);
-  const { steps } = JSON.parse(stdout) as { readonly steps: readonly AuditEntry[] };
-  expect(actsOf(steps).reduce((sum, act) => sum + act.steps.length, 0)).toBe(steps.length);
+  expect([acts.reduce((sum, act) => sum + act.steps.length, 0), isMore]).toEqual([steps.length, false]);
+  const { acts: last, isMore: wasMore } = await newestActs(newestFirst(steps), 2);
+  expect([last.map(({ words }) => words), wasMore]).toEqual([[acts.at(-1)?.words], true]);
   expect(batch).not.toBe(other);
 });

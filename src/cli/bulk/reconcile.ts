@@ -11,20 +11,17 @@ import { listChunks, type TextList } from '../../data/text-lines.ts';
 import { namedColumns } from '../../data/text-table.ts';
 import { counted } from '../../model/text.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
-import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../data/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { checkSpan, formatOption, toMoment } from '../flag-values.ts';
+import { addSpanFlags, checkSpan, formatOption, type SpanFlags } from '../flag-values.ts';
 import { paint, printJson, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
 import { addSettleFlag, type BulkPorts, openBulk, reasonOf, type SendFlags } from './shared.ts';
 
 const formats = ['table', 'csv', 'json'] as const;
 
-interface Flags extends Pick<SendFlags, 'settleAfter' | 'reason'> {
+interface Flags extends Pick<SendFlags, 'settleAfter' | 'reason'>, SpanFlags {
   readonly acceptJournal?: true;
-  readonly since?: number;
-  readonly until?: number;
   readonly adopt?: boolean;
   readonly format: (typeof formats)[number];
 }
@@ -37,13 +34,8 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
         'right amount, and no mark that the journal does not know. Changes nothing; ends with 5 if anything differs. With ' +
         '--adopt, record what is found: a journal that was lost or restored from a copy learns what was sent without it.',
     )
-    .argument('[batch]', 'only this batch; without a name, every change of the journal, and every user')
-    .option(
-      '--since <time>',
-      'only what was sent from this time on: a time, a day, or 7d for seven days ago',
-      toMoment(false),
-    )
-    .option('--until <time>', 'only what was sent up to this time, or to the end of this day', toMoment(true))
+    .argument('[batch]', 'only this batch; without a name, every change of the journal, and every user');
+  addSpanFlags(command, 'only what was sent')
     .option('--adopt', 'record what the journal lacks; with a batch, the outcome of its rows')
     .option('--accept-journal', 'accept this journal although it lacks rows that were sent; needs --reason')
     .option('--reason <text>', 'why; it stays on record')
@@ -102,8 +94,7 @@ async function compare(
     });
   }
   const span: Span = { from: since ?? null, to: until ?? null };
-  const timeOf = (ms?: number) => (ms === undefined ? undefined : timestampOf(ms));
-  checkSpan(timeOf(since), timeOf(until));
+  checkSpan({ since, until });
   if (adopts) await checkSettled(ports, settleAfter ?? bulk.settleAfterMs);
   const announce = (requests: number) => printNote(context, announcement(requests));
   const found = await reconcile({ ...ports, announce }, { batch: batch?.batch ?? null, span });

@@ -1,5 +1,5 @@
 /** Who did what, from the steps of the journal, and whether their chain is whole. */
-import { type Act, actsOf } from '../../journal/acts.ts';
+import { type Act, newestActs } from '../../journal/acts.ts';
 import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -37,18 +37,12 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     ...(text('batch') !== '' && { batch: text('batch') }),
     ...(user !== undefined && { user }),
   };
-  const entries: AuditEntry[] = [];
-  let isMore = false;
-  for await (const each of ports.journal.audit(filter, 'desc')) {
-    isMore = entries.length === maxRead;
-    if (isMore) break;
-    entries.push(each);
-  }
-  const acts = actsOf(entries.reverse()).reverse();
+  const read = await newestActs(ports.journal.audit(filter, 'desc'), maxRead);
+  const acts = read.acts.toReversed();
   const shown = acts.slice(0, maxShown);
   const head = await ports.journal.head();
   const body = html`${form}
-    ${isMore || acts.length > maxShown ? html`<p class="note">These are the newest ${counted(shown.length, 'act')}. Choose a shorter period to see older ones.</p>` : null}
+    ${read.isMore || acts.length > maxShown ? html`<p class="note">These are the newest ${counted(shown.length, 'act')}. Choose a shorter period to see older ones.</p>` : null}
     ${tableTag<Act>(
       'Who did what, the newest first',
       [

@@ -1,12 +1,21 @@
 /** `init`: asks for the server and the key, tries them, measures the server and writes the config file. */
-import type { Command } from 'commander';
-import { OperatorError, UsageError } from '../model/errors.ts';
-import { resourceNames } from '../model/resources.ts';
-import { harmless, withoutEndSlashes } from '../model/text.ts';
+import { type Command, InvalidArgumentError } from 'commander';
+import { OperatorError, suggestion, UsageError } from '../model/errors.ts';
+import { resourceNames, resources } from '../model/resources.ts';
+import { harmless, withoutEndSlashes, wordsIn } from '../model/text.ts';
 import { networkOf, typedKey } from '../settings/server.ts';
 import { checkedAddress, readSettings, type Settings, type SettingsReading, valueOf } from '../settings/settings.ts';
 import type { Finding } from '../setup/check.ts';
-import { type InitInput, keyIn, keyVariable, type Target, targetOf, writeServer } from '../setup/init.ts';
+import {
+  type InitInput,
+  keyIn,
+  keyVariable,
+  relatedWith,
+  type Target,
+  targetOf,
+  usualRelations,
+  writeServer,
+} from '../setup/init.ts';
 import { tryServer } from '../setup/server-checks.ts';
 import { type CliContext, sourcesOf } from './context.ts';
 import { findingLines } from './doctor.ts';
@@ -19,6 +28,7 @@ interface Flags {
   readonly keyFile?: string;
   readonly yes?: true;
   readonly replace?: true;
+  readonly include?: readonly string[];
   readonly sync?: true;
 }
 
@@ -34,6 +44,11 @@ export function define(program: Command, context: CliContext): void {
     .option('--key-file <file>', 'the file with the key; created if it does not exist')
     .option('--yes', 'do not ask; read the key for a new file from standard input')
     .option('--replace', 'replace another server that the config file names')
+    .option(
+      '--include <names>',
+      `related records of users to mirror, separated by commas: ${usualRelations.join(',')}; or none`,
+      toRelations,
+    )
     .option('--sync', 'run the first sync afterwards')
     .action((flags: Flags) => init(context, flags));
 }
@@ -50,8 +65,11 @@ async function init(context: CliContext, flags: Flags): Promise<void> {
     return context.exit(failed.exitCode ?? 2);
   }
   await allowReplacing(target, input, flags, questions);
-  const { insecureHttp } = context.reading().rest.api;
-  await writeServer(target, input, { folder: context.folder, insecureHttp, signal: context.signal });
+  const { rest } = context.reading();
+  const include = flags.include ?? (await relationsWanted(context, questions));
+  const related = include && relatedWith(rest, include);
+  const { folder, signal } = context;
+  await writeServer(target, input, { folder, insecureHttp: rest.api.insecureHttp, related, signal });
   const now = readingNow(context);
   const settings = settingsNow(context, now, input);
   printResult(context, reportOf(target, input, checks, true), endLines(target, input));
@@ -63,6 +81,25 @@ async function init(context: CliContext, flags: Flags): Promise<void> {
     });
   }
   printNote({ ...context, reading: () => now }, 'Next: admin-mirror sync, then admin-mirror status');
+}
+
+/** Asks once: a name that is added later makes the next sync read everything again. Returns undefined if the settings say it. */
+async function relationsWanted(
+  context: CliContext,
+  questions: Questions | undefined,
+): Promise<readonly string[] | undefined> {
+  if (questions === undefined || valueOf(context.reading(), 'resources').origin !== 'default') return undefined;
+  const message =
+    'Mirror the orders, payments and balance transactions of users, too? Reports need them; syncs take longer';
+  return (await questions.yes(message, true)) ? usualRelations : undefined;
+}
+
+function toRelations(text: string): readonly string[] {
+  const named = text === 'none' ? [] : wordsIn(text);
+  const known = resources.users.includes;
+  const wrong = named.find((name) => !known.some((each) => each === name));
+  if (wrong === undefined) return named;
+  throw new InvalidArgumentError(`Users have no related records "${wrong}". ${suggestion(wrong, known)}`);
 }
 
 type Questions = Awaited<ReturnType<typeof openQuestions>>;

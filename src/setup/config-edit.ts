@@ -7,12 +7,18 @@ interface ServerToWrite {
   readonly baseUrl: string;
   readonly keyFile: string | null;
   readonly insecureHttp: boolean;
+  /** The related records to mirror; undefined to leave what is there. */
+  readonly related?: Related | undefined;
 }
 
+/** The section `resources`. */
+export type Related = Readonly<Record<string, { readonly include: readonly string[] }>>;
+
 /** Returns the text with the server in it. The text must be a valid config file. */
-export function withServer(text: string, { profile, baseUrl, keyFile, insecureHttp }: ServerToWrite): string {
+export function withServer(text: string, { profile, baseUrl, keyFile, insecureHttp, related }: ServerToWrite): string {
   const document = parseDocument(text);
-  const section = profile === undefined ? ['api'] : ['profiles', profile, 'api'];
+  const place = profile === undefined ? [] : ['profiles', profile];
+  const section = [...place, 'api'];
   // A section with nothing or only comments after its colon is not a map yet.
   for (const [at] of section.entries()) {
     const path = section.slice(0, at + 1);
@@ -26,6 +32,7 @@ export function withServer(text: string, { profile, baseUrl, keyFile, insecureHt
   if (keyFile === null) document.deleteIn([...section, 'key_file']);
   else document.setIn([...section, 'key_file'], keyFile);
   if (insecureHttp) document.setIn([...section, 'insecure_http'], true);
+  if (related !== undefined) document.setIn([...place, 'resources'], document.createNode(related));
   return document.toString({ lineWidth: 0 });
 }
 

@@ -5,15 +5,16 @@ import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { FileError, UsageError } from '../model/errors.ts';
 import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
+import { resourceNames } from '../model/resources.ts';
 import type { Secret } from '../model/secret.ts';
 import { type ConfigFile, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
 import { profileVariable } from '../settings/profiles.ts';
 import { typedKey } from '../settings/server.ts';
-import { defaultConfigFile, type SettingsReading, valueOf } from '../settings/settings.ts';
+import { defaultConfigFile, type Settings, type SettingsReading, valueOf } from '../settings/settings.ts';
 import { settingOf } from '../settings/table.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
-import { newFile, withServer } from './config-edit.ts';
+import { newFile, type Related, withServer } from './config-edit.ts';
 
 /** The config file, and the part of it that `init` writes. */
 export interface Target {
@@ -36,6 +37,17 @@ export interface InitInput {
   readonly key: Secret;
   /** Whether the key file must be written. */
   readonly isNew: boolean;
+}
+
+/** The related records of users that most people ask for. */
+export const usualRelations = ['orders', 'payments', 'balance_transactions'] as const;
+
+/** Returns the section `resources` with these of users, and those of other resources as they are in force. */
+export function relatedWith({ resources }: Settings, ofUsers: readonly string[]): Related {
+  const all = resourceNames.map(
+    (name) => [name, { include: name === 'users' ? ofUsers : resources[name].include }] as const,
+  );
+  return Object.fromEntries(all.filter(([, { include }]) => include.length > 0));
 }
 
 /** Throws an OperatorError if the config file cannot be read or is wrong. */
@@ -87,9 +99,13 @@ const schema = fileURLToPath(new URL('../../config/admin-mirror.schema.json', im
 export async function writeServer(
   { profile, path, text }: Target,
   { baseUrl, keyFile, key, isNew }: InitInput,
-  { folder, insecureHttp, signal }: { folder: string; insecureHttp: boolean; signal: AbortSignal },
+  {
+    folder,
+    signal,
+    ...more
+  }: { folder: string; insecureHttp: boolean; related: Related | undefined; signal: AbortSignal },
 ): Promise<void> {
-  const server = { profile, baseUrl, keyFile, insecureHttp };
+  const server = { profile, baseUrl, keyFile, ...more };
   const written = text === undefined ? newFile(relative(dirname(path), schema), server) : withServer(text, server);
   const undo = isNew && keyFile !== null ? writeKey(resolve(folder, keyFile), key) : () => {};
   try {

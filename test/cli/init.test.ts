@@ -20,6 +20,7 @@ const configFile = 'config/admin-mirror.yaml';
 const erase = '\u{15}';
 
 interface Config {
+  readonly resources?: unknown;
   readonly api?: Readonly<Record<string, unknown>>;
   readonly profiles?: Readonly<Record<string, { readonly api: Readonly<Record<string, unknown>> }>>;
 }
@@ -68,6 +69,23 @@ describe('init without a terminal', () => {
     expect(stdout).toMatch(/run .*: complete/);
     expect(configIn(folder).api).not.toHaveProperty('key_file');
     expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
+  });
+
+  test('writes which related records of users are wanted, and keeps those of other resources', async () => {
+    const folder = temporaryFolder();
+    const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, configFile), 'resources: [users.emails, packages.prices]\n');
+    const init = (...more: readonly string[]) => invoke([...given(), ...more], { folder, environment });
+    expect((await init('--include', 'orders,payments')).code).toBe(0);
+    const packages = { include: ['prices'] };
+    expect(configIn(folder).resources).toEqual({ users: { include: ['orders', 'payments'] }, packages });
+    expect((await init('--include', 'none')).code).toBe(0);
+    expect(configIn(folder).resources).toEqual({ packages });
+    const wrong = await init('--include', 'order');
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('"order"')]);
+    await init();
+    expect(configIn(folder).resources).toEqual({ packages });
   });
 
   test('says what is missing, and that there is no terminal', async () => {
@@ -163,6 +181,7 @@ describe('init on a terminal', () => {
         ['is not an address that begins with https:// or http://', `${erase}${sandbox.url}${enter}`],
         ['Which file holds the key', enter],
         ['The key, to be written to secrets/api-key', `${sandbox.key}${enter}`],
+        ['orders, payments and balance transactions', `y${enter}`],
         ['Read everything from the server now', `n${enter}`],
       ],
       folder,
@@ -172,6 +191,22 @@ describe('init on a terminal', () => {
     expect(stdout).toContain('written: secrets/api-key; only its owner can read it');
     expect(configIn(folder).api).toMatchObject({ base_url: sandbox.url, key_file: 'secrets/api-key' });
     expect(stderr + stdout).not.toContain(sandbox.key);
+    expect(configIn(folder).resources).toEqual({
+      users: { include: ['orders', 'payments', 'balance_transactions'] },
+    });
+    // It asks about them once: what the file says stays.
+    const again = await ask(
+      [
+        ['Where is the server', enter],
+        ['Which file holds the key', enter],
+        ['Read everything from the server now', `n${enter}`],
+      ],
+      folder,
+    );
+    expect([again.code, again.stderr]).toEqual([0, expect.not.stringContaining('balance transactions')]);
+    expect(configIn(folder).resources).toMatchObject({
+      users: { include: ['orders', 'payments', 'balance_transactions'] },
+    });
   });
 
   test('keeps a config file that names another server unless confirmed', async () => {

@@ -57,6 +57,13 @@ export function exactNumber(text: string): object {
   return (JSON as typeof JSON & { rawJSON(text: string): object }).rawJSON(text);
 }
 
+/** Parses JSON, with each number as an `exactNumber` of its own digits. Throws a SyntaxError if the text is not JSON. */
+export function parseDigits(text: string): unknown {
+  const revive: ReviverWithSource = (_, value, context) =>
+    typeof value === 'number' && context?.source !== undefined ? exactNumber(context.source) : value;
+  return JSON.parse(text, revive as Parameters<typeof JSON.parse>[1]) as unknown;
+}
+
 /** Writes JSON, with bigints as plain numbers. */
 export function stringifyExactly(value: unknown, indent?: number): string {
   const replace = (_: string, each: unknown) => (typeof each === 'bigint' ? exactNumber(String(each)) : each);

@@ -33,7 +33,6 @@ const forTests = [
   'src/worker/channels.ts runAlertCommand sendRequest',
   'src/worker/run-job.ts startChild',
   // What tests are built on, and what generated files and documents follow.
-  'src/bulk/sheet/xlsx/archive.ts XmlScanner',
   'src/data/reports/reports.ts columnTypes',
   'src/sandbox/behaviour.ts defaultBehaviour switches',
   'src/sandbox/faults.ts htmlPage reset',

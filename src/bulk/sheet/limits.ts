@@ -19,8 +19,6 @@ export const limits = {
   columns: 16_384,
   cellCharacters: 32_767,
   cells: 8_000_000,
-  /** All of them are in memory until the sheet is read, used or not. */
-  sharedTexts: 3_000_000,
   characters: 100_000_000,
   /** Of a line of text. */
   rowCharacters: 4 * mebibyte,

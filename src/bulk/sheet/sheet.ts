@@ -108,5 +108,7 @@ export async function readSheet(file: string, options: ReadOptions): Promise<She
   const bytes = readBytes(file);
   options.signal.throwIfAborted();
   const known = { file, bytes: bytes.length, hash: hash('sha256', bytes), format };
-  return { ...known, ...(await readContent(file, bytes, format, options)) };
+  const content = await readContent(file, bytes, format, options);
+  options.signal.throwIfAborted();
+  return { ...known, ...content };
 }

@@ -9,6 +9,8 @@ import { CsvError, parse, type Parser } from 'csv-parse';
 import { columnLetters } from '../../model/spreadsheet.ts';
 import { counted, trimmed } from '../../model/text.ts';
 import type { UsageError } from '../../model/errors.ts';
+import { parseDigits } from '../../api/exact.ts';
+import { Turns } from '../../model/turns.ts';
 import { Budget, limits, refusal } from './limits.ts';
 import {
   decodeText,
@@ -184,96 +186,52 @@ function separatorOf(file: string, text: string) {
 
 const oneAnObject = 'Each line must be one JSON object, such as {"user_id": 1, "type": "add", "amount": "5.00"}.';
 
-function membersOfLine(file: string, line: string, row: number): readonly Member[] {
-  let members: readonly Member[] | undefined;
-  try {
-    members = membersOf(line);
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw refusal(file, `row ${row} is not JSON: ${shown(line)}`, oneAnObject, error);
-  }
-  if (members === undefined) throw refusal(file, `row ${row} is not a JSON object: ${shown(line)}`, oneAnObject);
-  return members;
-}
-
-/** How many lines are read before other work gets its turn. */
-const linesATurn = 1_000;
-
 /** Each line is a row, and the first is row 1. Columns are in the order in which their names first appear. */
 export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): Promise<SheetContent> {
-  const takeTurns = async (line: number): Promise<void> => {
-    if (line % linesATurn !== 0) return;
-    await setImmediate();
-    signal.throwIfAborted();
-  };
-  const columns = new Map<string, number>();
-  const lines: { readonly row: number; readonly members: readonly Member[] }[] = [];
+  const turns = new Turns();
+  const columns: string[] = [];
+  const lines: { readonly row: number; readonly cells: ReadonlyMap<string, SheetCell> }[] = [];
   for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
-    await takeTurns(at);
+    if (turns.isDue()) await turns.take(signal);
     if (line.length > limits.rowCharacters) {
       throw refusal(file, `row ${at + 1} has more than ${limits.rowCharacters} characters`, oneAnObject);
     }
-    const members = line.trim() === '' ? [] : membersOfLine(file, line, at + 1);
-    for (const { name } of members) {
-      const column = trimmed(name);
-      if (!columns.has(column)) columns.set(column, columns.size);
-    }
-    if (columns.size > limits.columns) throw refusal(file, `it has more than ${limits.columns} columns`, oneAnObject);
-    lines.push({ row: at + 1, members });
+    if (line.trim() === '') continue;
+    const cells = cellsOfLine(file, line, at + 1);
+    for (const name of cells.keys()) if (!columns.includes(name)) columns.push(name);
+    if (columns.length > limits.columns) throw refusal(file, `it has more than ${limits.columns} columns`, oneAnObject);
+    lines.push({ row: at + 1, cells });
   }
-  if (columns.size === 0) throw refusal(file, 'it is empty', oneAnObject);
-  const rows = new SheetRows([...columns.keys()], new Budget(file));
-  for (const { row, members } of lines) {
-    await takeTurns(row);
-    const cells: SheetCell[] = [];
-    const seen = new Set<string>();
-    for (const { name, cell } of members) {
-      const column = trimmed(name);
-      if (seen.has(column)) rows.addProblem(row, column, `${shown(column)} is there more than once; keep one of them`);
-      seen.add(column);
-      cells[columns.get(column) ?? 0] = cell;
-    }
+  if (columns.length === 0) throw refusal(file, 'it is empty', oneAnObject);
+  const rows = new SheetRows(columns, new Budget(file));
+  for (const { row, cells } of lines) {
+    if (turns.isDue()) await turns.take(signal);
     rows.add(
       row,
-      Array.from(cells, (each: SheetCell | undefined) => each ?? emptyCell),
+      columns.map((name) => cells.get(name) ?? emptyCell),
     );
   }
   return rows.finish({ delimiter: null, sheet: null, notes: [] });
 }
 
-const token = /"[^"\\]*(?:\\.[^"\\]*)*"?|[{}[\],:]|[^\s{}[\],:"]+/g;
-
-interface Member {
-  readonly name: string;
-  readonly cell: SheetCell;
-}
-
-function cellOfValue(json: string): SheetCell {
-  if (json.startsWith('"')) return textCell(JSON.parse(json) as string);
-  if (json === 'null') return emptyCell;
-  if (json === 'true' || json === 'false') return { text: json, raw: json, kind: 'boolean' };
-  if (/^[-\d]/.test(json)) return { text: json, raw: json, kind: 'number' };
-  return { text: json, raw: json, kind: 'text' };
-}
-
-/** Returns undefined if the line is JSON but not an object. Throws a SyntaxError if it is not JSON. */
-function membersOf(line: string): readonly Member[] | undefined {
-  // Only to check that it is JSON. The result is not used: it has rounded numbers, and only the last of repeated names.
-  JSON.parse(line);
-  if (!line.trimStart().startsWith('{')) return undefined;
-  const members: Member[] = [];
-  let depth = 0;
-  let name: string | undefined;
-  let value = '';
-  for (const [each] of line.matchAll(token)) {
-    if (each === '}' || each === ']') depth -= 1;
-    if (depth === 0 || (depth === 1 && each === ',')) {
-      if (name !== undefined) members.push({ name, cell: cellOfValue(value) });
-      name = undefined;
-      value = '';
-    } else if (name === undefined) name = JSON.parse(each) as string;
-    else if (!(value === '' && each === ':')) value += each;
-    if (each === '{' || each === '[') depth += 1;
+function cellsOfLine(file: string, line: string, row: number): ReadonlyMap<string, SheetCell> {
+  let value: unknown;
+  try {
+    value = parseDigits(line);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw refusal(file, `row ${row} is not JSON: ${shown(line)}`, oneAnObject, error);
   }
-  return members;
+  if (!line.trimStart().startsWith('{'))
+    throw refusal(file, `row ${row} is not a JSON object: ${shown(line)}`, oneAnObject);
+  return new Map(Object.entries(value as object).map(([name, each]) => [trimmed(name), cellOfValue(each)]));
+}
+
+function cellOfValue(value: unknown): SheetCell {
+  if (value === null) return emptyCell;
+  if (typeof value === 'string') return textCell(value);
+  // A number as it is in the file; a list or an object as its JSON.
+  const json = JSON.stringify(value);
+  const kind = typeof value === 'boolean' ? 'boolean' : /^[-\d]/.test(json) ? 'number' : 'text';
+  return { text: json, raw: json, kind };
 }

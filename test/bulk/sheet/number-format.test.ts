@@ -13,7 +13,6 @@ test.each([
   ['#,##0.00 "dollars"', 'formatted'],
   ['_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-', 'formatted'],
   ['_(* #,##0.00_);_(* (#,##0.00);_(* "-"??_);_(@_)', 'formatted'],
-  ['0.00E+00', 'formatted'],
   ['0.00%', 'percent'],
   ['dd/mm/yyyy', 'date'],
   ['[h]:mm', 'date'],
@@ -32,12 +31,13 @@ test.each([
   ['0".00"', 'altered'],
   ['0\\ 00', 'altered'],
   ['−0', 'altered'],
+  ['0.00E+00', 'altered'],
+  ['# ?/?', 'altered'],
   ['0"%"', 'altered'],
   ['0.00 "T€"', 'altered'],
   ['0"⟩5⟨"', 'altered'],
   ['#\\ ##0.00', 'formatted'],
   ["#'##0.00", 'formatted'],
-  ['# ?/?', 'formatted'],
 ])('the format %s shows 5 as %s', (code, kind) => {
   expect(kinds(code, 5)).toEqual([kind]);
 });

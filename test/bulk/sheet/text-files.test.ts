@@ -188,10 +188,4 @@ describe('JSON lines', () => {
       'empty',
     ]);
   });
-
-  test('report a name that occurs twice in a line', async () => {
-    const { problems } = await readFixture('repeated-name.jsonl');
-    const problem = '"amount" is there more than once; keep one of them';
-    expect(problems).toEqual([{ row: 1, column: 'amount', problem }]);
-  });
 });

@@ -1,6 +1,5 @@
-import { Buffer } from 'node:buffer';
+import { Parser } from 'saxen';
 import { describe, expect, test } from 'vitest';
-import { XmlScanner } from '../../../src/bulk/sheet/xlsx/archive.ts';
 import { chartOf } from '../../../src/data/chart/chart.ts';
 import { chartSvg, textWidth } from '../../../src/data/chart/svg.ts';
 import type { ChartKind } from '../../../src/data/reports/reports.ts';
@@ -15,15 +14,22 @@ interface Element {
 /** All elements of the document; throws if it is not well-formed. */
 function elementsOf(svg: string): Element[] {
   const found: Element[] = [];
-  const scanner = new XmlScanner({
-    open: (name, attributes) => void found.push({ name, attributes: attributes(), text: '' }),
-    text: (text) => {
+  const fail = (error: Error): never => {
+    throw error;
+  };
+  const parser = new Parser()
+    .on('openTag', (name, attributes, decode) => {
+      const values = Object.entries(attributes() || {}).map(([key, value]) => [key, decode(value)]);
+      found.push({ name, attributes: Object.fromEntries(values) as Element['attributes'], text: '' });
+    })
+    .on('text', (text, decode) => {
       const last = found.at(-1);
-      if (last !== undefined) last.text += text;
-    },
-  });
-  scanner.write(Buffer.from(svg));
-  scanner.end();
+      if (last !== undefined) last.text += decode(text);
+    })
+    .on('warn', fail)
+    .on('error', fail);
+  parser.write(svg);
+  parser.end();
   return found;
 }
 

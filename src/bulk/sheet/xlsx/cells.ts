@@ -2,7 +2,7 @@
 import { emptyCell, shown, storedNumberCell, textCell } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import { type Archive, XmlFault } from './archive.ts';
-import { Budget, limits, refusal } from '../limits.ts';
+import { Budget, limits } from '../limits.ts';
 import { builtInFormat, type NumberFormat, numberFormat } from './number-format.ts';
 
 /** A cell as in the XML. What is missing is undefined. */
@@ -121,10 +121,6 @@ export class TextRuns {
   #reading = false;
   #taking = false;
 
-  begin(): void {
-    this.#text = '';
-  }
-
   open(tag: string): void {
     if (tag === 'rPh') this.#reading = true;
     if (tag === 't') this.#taking = !this.#reading;
@@ -147,26 +143,25 @@ export class TextRuns {
 /** Throws a UsageError if there is more text than a sheet can need. */
 export async function readSharedTexts(archive: Archive, part: string): Promise<readonly string[]> {
   const texts: string[] = [];
-  const runs = new TextRuns();
   const budget = new Budget(archive.file);
+  let runs: TextRuns | undefined;
+  const end = (text: string): void => {
+    budget.spendText(text, null);
+    budget.spendRow(0, 1);
+    texts.push(text);
+  };
   await archive.scan(
     part,
     {
       open: (tag) => {
-        if (tag === 'si') runs.begin();
-        else runs.open(tag);
+        if (tag === 'si') runs = new TextRuns();
+        else runs?.open(tag);
       },
       close: (tag) => {
-        if (tag === 'si') {
-          const text = runs.end();
-          budget.spendText(text, null);
-          if (texts.length >= limits.sharedTexts) {
-            throw refusal(archive.file, `it has more than ${limits.sharedTexts} texts`, 'Split it into smaller files.');
-          }
-          texts.push(text);
-        } else runs.close(tag);
+        if (tag === 'si') end(runs?.end() ?? '');
+        else runs?.close(tag);
       },
-      text: (text) => runs.add(text),
+      text: (text) => runs?.add(text),
     },
     'large',
   );

@@ -169,11 +169,6 @@ function columnOf(letters: string): number {
   return column - 1;
 }
 
-/** Each of these elements must be inside the one before it, and nowhere else in the data. */
-const levels = ['sheetData', 'row', 'c'];
-/** How many of them are open at each place. */
-const [outside, inRow, inCell] = [0, 2, 3];
-
 /** Throws a UsageError if rows or cells are out of order: which of them counts would be a guess. */
 async function readWorksheet(
   archive: Archive,
@@ -181,17 +176,16 @@ async function readWorksheet(
   source: CellSource,
   give: (row: number, cells: readonly SheetCell[]) => void,
 ) {
-  let level = outside;
   let row = 0;
   let column = -1;
   let cells: SheetCell[] = [];
-  let raw: RawCell = { type: undefined, style: undefined, value: undefined, formula: undefined, inline: undefined };
+  /** The cell that is open, and the part of it whose text follows. */
+  let raw: RawCell | undefined;
   let taking: 'value' | 'formula' | undefined;
-  let inline = false;
+  let runs: TextRuns | undefined;
   const hidden = { rows: 0, firstRow: 0, columns: [] as string[] };
   /** The first range of merged cells. */
   let merged: string | undefined;
-  const runs = new TextRuns();
   const budget = new Budget(archive.file);
   const damaged = (detail: string): never => {
     throw refusal(archive.file, `it is damaged: in the sheet ${shown(sheet.name)}, ${detail}`);
@@ -204,10 +198,9 @@ async function readWorksheet(
     row = next;
     column = -1;
     cells = [];
-    if (truth(attributes['hidden'])) {
-      hidden.rows += 1;
-      if (hidden.rows === 1) hidden.firstRow = row;
-    }
+    if (!truth(attributes['hidden'])) return;
+    hidden.rows += 1;
+    if (hidden.rows === 1) hidden.firstRow = row;
   };
   const openCell = ({ r: place, t: type, s: style }: Readonly<Record<string, string>>): void => {
     const [, letters, digits] = place === undefined ? [] : (reference.exec(place) ?? ['', '', '']);
@@ -218,17 +211,29 @@ async function readWorksheet(
     column = next;
     raw = { type, style, value: undefined, formula: undefined, inline: undefined };
   };
-  const checkFirst = (before: unknown, tag: string): void => {
-    if (before !== undefined) damaged(`the cell ${columnLetters(column)}${row} has more than one <${tag}>`);
+  const openColumns = ({ min = '', max = '', hidden: isHidden }: Readonly<Record<string, string>>): void => {
+    if (!truth(isHidden) || hidden.columns.length === mostNamed) return;
+    const [first, last] = [columnLetters(Number(min) - 1), columnLetters(Number(max) - 1)];
+    hidden.columns.push(first === last ? first : `${first} to ${last}`);
   };
-  const take = (part: 'value' | 'formula', tag: string): void => {
-    checkFirst(raw[part], tag);
-    taking = part;
-    raw[part] = '';
+  const openInCell = (cell: RawCell, tag: string): void => {
+    if (runs !== undefined) runs.open(tag);
+    else if (tag === 'is') runs = new TextRuns();
+    else if (tag === 'v' || tag === 'f') cell[(taking = tag === 'v' ? 'value' : 'formula')] = '';
   };
-  const closeCell = (): void => {
+  const closeInCell = (cell: RawCell, tag: string): void => {
+    if (tag === 'v' || tag === 'f') taking = undefined;
+    else if (tag === 'is') {
+      cell.inline = runs?.end();
+      runs = undefined;
+    } else if (tag === 'c') {
+      closeCell(cell);
+      raw = undefined;
+    } else runs?.close(tag);
+  };
+  const closeCell = (whole: RawCell): void => {
     try {
-      const cell = resolveCell(raw, source);
+      const cell = resolveCell(whole, source);
       budget.spendText(cell.raw, row);
       if (cell.kind === 'empty' && cell.raw === '') return;
       while (cells.length < column) cells.push(emptyCell);
@@ -243,41 +248,22 @@ async function readWorksheet(
     sheet.part,
     {
       open: (tag, attributes) => {
-        const opened = levels.indexOf(tag);
-        if (opened === level) level += 1;
-        else if (opened !== -1 && level !== outside) damaged(`a <${tag}> is out of place behind row ${row}`);
-        if (tag === 'col' && truth(attributes()['hidden'])) {
-          const { min = '', max = '' } = attributes();
-          const [first, last] = [columnLetters(Number(min) - 1), columnLetters(Number(max) - 1)];
-          if (hidden.columns.length < mostNamed) hidden.columns.push(first === last ? first : `${first} to ${last}`);
-        } else if (tag === 'mergeCell') merged ??= attributes()['ref'] ?? '';
-        if (tag === 'row' && level === inRow) openRow(attributes());
-        else if (tag === 'c' && level === inCell) openCell(attributes());
-        else if (level !== inCell) return;
-        else if (tag === 'v') take('value', tag);
-        else if (tag === 'f') take('formula', tag);
-        else if (tag === 'is') {
-          checkFirst(raw.inline, tag);
-          inline = true;
-          runs.begin();
-        } else if (inline) runs.open(tag);
+        if (raw !== undefined) openInCell(raw, tag);
+        else if (tag === 'c') openCell(attributes());
+        else if (tag === 'row') openRow(attributes());
+        else if (tag === 'col') openColumns(attributes());
+        else if (tag === 'mergeCell') merged ??= attributes()['ref'] ?? '';
       },
       close: (tag) => {
-        if (level === outside) return;
-        if (levels.includes(tag)) level -= 1;
-        if (tag === 'row' && cells.length > 0) {
+        if (raw !== undefined) closeInCell(raw, tag);
+        else if (tag === 'row' && cells.length > 0) {
           budget.spendRow(row, cells.length);
           give(row, cells);
-        } else if (tag === 'c') closeCell();
-        else if (tag === 'v' || tag === 'f') taking = undefined;
-        else if (tag === 'is') {
-          inline = false;
-          raw.inline = runs.end();
-        } else if (inline) runs.close(tag);
+        }
       },
       text: (text) => {
-        if (taking !== undefined) raw[taking] = extended(raw[taking] ?? '', text);
-        else if (inline) runs.add(text);
+        if (raw !== undefined && taking !== undefined) raw[taking] = extended(raw[taking] ?? '', text);
+        else runs?.add(text);
       },
     },
     'large',

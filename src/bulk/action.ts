@@ -147,8 +147,8 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   /** Keys that the new user will have and nobody may have yet. Only if the target is `new`. */
   newKeys?(parameters: P): readonly UserKey[];
 
-  /** Looks at the user. A 404 is an observation; other errors of the client are thrown. @param response to the write, if any */
-  look(client: LookingClient, target: Target<P>, signal?: AbortSignal, response?: AnswerKind | null): Promise<S>;
+  /** Looks at the user. A 404 is an observation; other errors of the client are thrown. */
+  look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;
   marks(seen: S): Marks;
   /** The state before or after, for people: the balance. */
   shown(seen: S): string | null;

@@ -13,7 +13,6 @@ import {
   eachListed,
   eachLive,
   type Found,
-  ignoresCase,
   knownUser,
   type LiveOptions,
   pagesOfList,
@@ -58,10 +57,8 @@ export function addKey(keys: WantedKeys, key: UserKey): void {
     keys.set(text, { ...there, spellings: [...spellings, key.value] });
 }
 
-/** @param urgent keys of users whose balance decides whether their row is sent; confirmed first */
 export async function findUsers(
   keys: ReadonlyMap<string, WantedKey>,
-  urgent: ReadonlySet<string>,
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
@@ -88,43 +85,24 @@ export async function findUsers(
     await addListed(pages);
     return { users, unconfirmed: 0 };
   }
-  const first = sure.filter((text) => urgent.has(text)).slice(0, mostConfirmations);
-  const rest = sure.filter((text) => !urgent.has(text)).slice(0, mostConfirmations - first.length);
-  const confirmed = [...first, ...rest];
+  const confirmed = sure.slice(0, mostConfirmations);
   await eachLive([...strangers, ...confirmed], live, requestOne);
-  // A mirror that was never complete may lack a user, as if there were none.
-  if ((directory?.freshAsOf ?? null) === null && (await comparesExactly(keys, users, live))) {
-    const all = await pagesOfList(live);
-    if (all <= mostConfirmations) await addListed(all);
-    else refuseOtherSpellings(keys, users);
-  }
+  if ((directory?.freshAsOf ?? null) === null) refuseOtherSpellings(keys, users);
   return { users, unconfirmed: sure.length - confirmed.length };
 }
 
-/** Whether the server's filter tells upper and lower case apart, so that it may hide a user who has a key in another spelling. */
-async function comparesExactly(
-  keys: ReadonlyMap<string, WantedKey>,
-  users: Users,
-  live: LiveOptions,
-): Promise<boolean> {
-  for (const [text, { column }] of keys) {
-    const user = users.get(text);
-    const name = column === 'user_id' || typeof user !== 'object' ? null : user[column];
-    if (column === 'user_id' || name === null || name.toLowerCase() === name.toUpperCase()) continue;
-    return !(await ignoresCase(live, column, name));
-  }
-  return false;
-}
-
-/** Refuses the users whom the rows spell in another way than the server: without a mirror, others may have that name, too. */
+/**
+ * Refuses the users whom the rows spell in another way than the server. If its filter tells upper and lower case apart, others may have
+ * that name, too, and a mirror that was never complete may lack them.
+ */
 function refuseOtherSpellings(keys: ReadonlyMap<string, WantedKey>, users: Users): void {
   for (const [text, { column, value, spellings = [value] }] of keys) {
     const user = users.get(text);
     if (column === 'user_id' || typeof user !== 'object') continue;
     const name = user[column] ?? '';
     if (spellings.every((each) => each === name)) continue;
-    const where = `the server tells upper and lower case apart, and has ${shown(name)}`;
-    users.set(text, `${where}: write the ${column} like that, or name the user by user_id`);
+    const why = `the server has ${shown(name)}, and without a complete mirror nobody knows whether others have the same in other letters`;
+    users.set(text, `${why}: write the ${column} like that, name the user by user_id, or sync first`);
   }
 }
 
@@ -134,7 +112,7 @@ export async function findTaken(
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
+  if (keys.size <= mostConfirmations) return findUsers(keys, directory, live);
   const { users, known } = inMirror(directory, keys, live);
   const unconfirmed = keys.size - users.size - known.size;
   for (const [text, ids] of known) users.set(text, ambiguous(keys.get(text) ?? { column: 'email', value: text }, ids));

@@ -91,17 +91,6 @@ export async function userByKey(options: LiveOptions, key: WantedKey, known: rea
   return user ?? missing;
 }
 
-/** Whether the server's filter finds the user by that name in another case. */
-export async function ignoresCase(options: LiveOptions, column: 'email' | 'username', name: string): Promise<boolean> {
-  const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
-  try {
-    return (await usersShown(options, column, other)).some((user) => user[column] === name);
-  } catch (error) {
-    if (error instanceof RefusedInput || error instanceof ServerFailed) return false;
-    throw error;
-  }
-}
-
 async function usersShown(
   { client, userFields, signal }: LiveOptions,
   column: 'email' | 'username',

@@ -16,7 +16,6 @@ import { addKey, findTaken, findUsers, type FoundUsers, type UserDirectory, type
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { claimableRows, mostWarnings, notedFields, planHash, planRows, rowsDigest } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
-import { keyText } from './row-reader.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
 
@@ -183,17 +182,13 @@ function apartFrom(ofFile: readonly SheetProblem[], ofRows: readonly SheetProble
 
 async function usersOf(ports: PlanPorts, action: Action, read: ReadRows): Promise<FoundUsers> {
   const keys: WantedKeys = new Map();
-  const urgent = new Set<string>();
   for (const { key, problems, parameters } of read.problems.length > 0 ? [] : read.rows) {
     if (problems.length > 0) continue;
     for (const each of action.newKeys?.(parameters) ?? (key === null ? [] : [key])) addKey(keys, each);
-    // Such a row is not sent if the balance is not the one of the plan, so an outdated mirror would make the plan useless.
-    const isUrgent = parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string';
-    if (key !== null && isUrgent) urgent.add(keyText(key));
   }
   return action.target === 'new'
     ? findTaken(keys, ports.directory, { ...ports, userFields: action.userFields })
-    : findUsers(keys, urgent, ports.directory, { ...ports, userFields: [...action.userFields, ...notedFields] });
+    : findUsers(keys, ports.directory, { ...ports, userFields: [...action.userFields, ...notedFields] });
 }
 
 /** Looks at one user to tell whether lost responses can be settled on this server without a person. */

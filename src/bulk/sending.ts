@@ -1,6 +1,6 @@
 /** What sending and settling a batch have in common: ports, options, the look at a user, and progress events. */
 import type { Sleep } from '../api/gate.ts';
-import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
+import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import { type OperatorError, OutcomeUnknownError } from '../model/errors.ts';
 import { sameName } from '../model/identity.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
@@ -67,9 +67,8 @@ export function lookAt(
   { action, client }: Pick<Sending, 'action' | 'client'>,
   target: Target,
   signal?: AbortSignal,
-  response?: AnswerKind | null,
 ): Promise<Observation> {
-  return action.look(withoutCache(client), target, signal, response);
+  return action.look(withoutCache(client), target, signal);
 }
 
 /** A look with this result says nothing about the row's user. */

@@ -109,9 +109,9 @@ export async function lookAndJudge(
 ): Promise<{ readonly judgement: Judgement; readonly seen: Observation }> {
   const { action, client } = sending;
   const target = targetOf(intent);
-  const look = () => lookAt(sending, target, signal, intent.answerKind);
+  const look = () => lookAt(sending, target, signal);
   let seen = await look();
-  if (!seen.found && target.user !== null && intent.answerKind === 'refused') {
+  if (!seen.found && target.user !== null && intent.answerKind !== 'accepted') {
     // A server that is being set up again shows nobody for a while. Then a missing user proves nothing.
     const note = 'neither the user nor anybody else is found: 404';
     if (!(await showsAnother(withoutCache(client), target.user, signal))) {

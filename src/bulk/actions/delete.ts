@@ -1,11 +1,8 @@
-/**
- * `delete`: deletes users for good. The proof is a 404 for the user. Unless the server reported success, that counts only if another
- * user is found: a server that is being set up again shows nobody for a while.
- */
+/** `delete`: deletes users for good. The proof is a 404 for the user, beside another user who is found (`lookAndJudge`). */
 import { type Action, plainAction, type Observation } from '../action.ts';
 import { moneyOf } from '../../model/money.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
-import { observationOfUser, readUser, showsAnother, userGone } from './user-with.ts';
+import { observationOfUser, readUser, userGone } from './user-with.ts';
 
 interface DeleteParameters {
   readonly [name: string]: unknown;
@@ -15,8 +12,6 @@ interface DeleteParameters {
 
 interface DeleteObservation extends Observation {
   readonly balance: string | null;
-  /** No other user was found either. */
-  readonly nobody?: true;
 }
 
 /** Not called `delete`, which is a keyword. */
@@ -46,25 +41,14 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   },
   identity: ({ force }) => JSON.stringify([force ?? false]),
 
-  look: async (client, target, signal, response) => {
-    const read = () => readUser(client, target, null, signal);
-    let record = await read();
-    const nobody = record === null && response !== 'accepted' && !(await showsAnother(client, target.user, signal));
-    // The server may have recovered between the two requests.
-    if (record === null && response !== 'accepted' && !nobody) record = await read();
-    return {
-      ...observationOfUser(record),
-      balance: moneyOf(record?.['balance']),
-      ...(nobody && { nobody }),
-    };
+  look: async (client, target, signal) => {
+    const record = await readUser(client, target, null, signal);
+    return { ...observationOfUser(record), balance: moneyOf(record?.['balance']) };
   },
   shown: (seen) => (seen.found ? describeUser(seen) : 'deleted'),
   failedPrecondition: (_, seen) => (seen.found ? null : userGone),
   body: ({ parameters: { force } }) => (force ? { force } : {}),
   judge: (_, __, now) => {
-    if (now.nobody) {
-      return { kind: 'unclear', after: null, note: 'neither the user nor anybody else is found: 404' };
-    }
     if (!now.found) return { kind: 'applied', evidence: 'record', after: 'deleted', note: 'the user is gone: 404' };
     return { kind: 'absent', evidence: 'record', after: describeUser(now), note: 'the user is still there' };
   },

@@ -87,14 +87,17 @@ export async function findUsers(
   }
   const confirmed = sure.slice(0, mostConfirmations);
   await eachLive([...strangers, ...confirmed], live, requestOne);
-  if ((directory?.freshAsOf ?? null) === null) refuseOtherSpellings(keys, users);
+  const hasNames = [...keys.values()].some(({ column }) => column !== 'user_id');
+  if (hasNames && (directory?.freshAsOf ?? null) === null) {
+    // A mirror that was never complete may lack others with the same name, and the server's filter may tell upper and lower case apart.
+    const all = await pagesOfList(live);
+    if (all <= mostConfirmations) await addListed(all);
+    else refuseOtherSpellings(keys, users);
+  }
   return { users, unconfirmed: sure.length - confirmed.length };
 }
 
-/**
- * Refuses the users whom the rows spell in another way than the server. If its filter tells upper and lower case apart, others may have
- * that name, too, and a mirror that was never complete may lack them.
- */
+/** Refuses the users whom the rows spell in another way than the server: others may have that name, too. */
 function refuseOtherSpellings(keys: ReadonlyMap<string, WantedKey>, users: Users): void {
   for (const [text, { column, value, spellings = [value] }] of keys) {
     const user = users.get(text);

@@ -20,7 +20,7 @@ import {
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
 import { shown, textCell } from './sheet/rows.ts';
-import type { Sheet, SheetProblem, SheetRow } from './sheet/sheet.ts';
+import type { SheetProblem, SheetRow, SheetTable } from './sheet/sheet.ts';
 import { unguardedText } from '../model/spreadsheet.ts';
 
 export interface ReadRow {
@@ -59,7 +59,7 @@ export function rulesOf(action: Action): ColumnRule[] {
 }
 
 /** Reads every row. Whatever is wrong with a cell becomes a problem; nothing is thrown for it. */
-export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
+export function readRows(sheet: SheetTable, action: Action, options: ReadOptions): ReadRows {
   // Columns that this program adds to result files are known, so that such a file can be planned again as it is.
   const ours = sheet.columns.map((name) => name.toLowerCase()).filter((name) => ourColumns.includes(name));
   const known = rulesOf(action);
@@ -128,7 +128,7 @@ function unknownNote(unknown: readonly string[]): string[] {
   return [`unknown ${unknown.length === 1 ? 'column was' : 'columns were'} skipped: ${names}${more}`];
 }
 
-function questionProblem({ columns }: Sheet, { row, column, text, count, readings }: MarkQuestion): SheetProblem {
+function questionProblem({ columns }: SheetTable, { row, column, text, count, readings }: MarkQuestion): SheetProblem {
   const ways = readings.map(
     ({ mark, amount }) => `--decimal ${mark} to have ${shown(text)} read as ${moneyText(amount)}`,
   );

@@ -188,13 +188,12 @@ function pageHead(head: ReceiptHead, money: Words): string {
         )}
       </table>
       <h2>Outcome</h2>
-      ${table(['Outcome', 'Rows', 'Net', 'Moved up and down'], [1, 2, 3], [], outcomeRows)}
+      ${table(outcomeColumns, outcomeRows)}
       <h2>Who did what</h2>
-      ${table(['Step', 'When', 'Who', 'What', 'Note'], [0], [1, 3], stepRows)}
-      ${problems.length === 0 ? null : html`<h2>Problems</h2>`}
-      ${problems.length === 0 ? null : table(['Row', 'Column', 'Problem'], [0], [], problemRows)}
+      ${table(stepColumns, stepRows)} ${problems.length === 0 ? null : html`<h2>Problems</h2>`}
+      ${problems.length === 0 ? null : table(problemColumns, problemRows)}
       <h2>Rows</h2>
-      ${new Html(tableBegins(rowColumns, rowNumbers, rowWhole))}
+      ${new Html(tableBegins(rowColumns))}
    `;
   return `${String(markup)}\n`;
 }
@@ -219,9 +218,23 @@ function sumWords({ outcomes, action }: ReceiptHead, money: Words): string {
   return words.join('; ') || 'No rows';
 }
 
-const rowColumns = ['Row', 'User', 'What', 'Planned', 'Before', 'After', 'Outcome', 'Proof', 'Sent'];
-const rowNumbers = [0, 3, 4, 5];
-const rowWhole = [6, 8];
+/** Each with its class: `n` is aligned to the right, `w` keeps its words on one line. */
+type Columns = Readonly<Record<string, 'n' | 'w' | 't'>>;
+
+const outcomeColumns: Columns = { Outcome: 't', Rows: 'n', Net: 'n', 'Moved up and down': 'n' };
+const stepColumns: Columns = { Step: 'n', When: 'w', Who: 't', What: 'w', Note: 't' };
+const problemColumns: Columns = { Row: 'n', Column: 't', Problem: 't' };
+const rowColumns: Columns = {
+  Row: 'n',
+  User: 't',
+  What: 't',
+  Planned: 'n',
+  Before: 'n',
+  After: 'n',
+  Outcome: 'w',
+  Proof: 't',
+  Sent: 'w',
+};
 
 function pageRow(intent: Intent, money: Words): string {
   const { row, user, parameters, plannedBefore: from, plannedAfter: to, before, after, state, evidence } = intent;
@@ -237,7 +250,7 @@ function pageRow(intent: Intent, money: Words): string {
   const proof = html`${evidence === null ? null : evidenceWords[evidence]}${small(marks === '' ? null : marks)}`;
   const sent = sentAt === null ? null : minuteOf(sentAt);
   const cells = [row, who, what, planned, money(before), money(after), state.replaceAll('_', ' '), proof, sent];
-  return String(line(cells, rowNumbers, rowWhole));
+  return String(line(rowColumns, cells));
 }
 
 const pageRowsEnd = '</tbody></table>';
@@ -259,31 +272,18 @@ function whatOf(parameters: Intent['parameters'], money: Words): string {
 
 type Cell = string | number | Html | null;
 
-/**
- * @param numbers indexes of the columns that are aligned to the right
- * @param whole indexes of those whose words stay on one line
- */
-function table(
-  columns: readonly string[],
-  numbers: readonly number[],
-  whole: readonly number[],
-  rows: readonly (readonly Cell[])[],
-): Html {
-  const lines = rows.map((cells) => line(cells, numbers, whole));
-  return new Html(`${tableBegins(columns, numbers, whole)}${lines.join('')}${pageRowsEnd}`);
+function table(columns: Columns, rows: readonly (readonly Cell[])[]): Html {
+  return new Html(`${tableBegins(columns)}${rows.map((cells) => line(columns, cells)).join('')}${pageRowsEnd}`);
 }
 
-function tableBegins(columns: readonly string[], numbers: readonly number[], whole: readonly number[]): string {
-  const cells = columns.map((name, at) => html`<th scope="col" class="${sideOf(at, numbers, whole)}">${name}</th>`);
+function tableBegins(columns: Columns): string {
+  const cells = Object.entries(columns).map(([name, side]) => html`<th scope="col" class="${side}">${name}</th>`);
   return `<table><thead><tr>${cells.join('')}</tr></thead><tbody>\n`;
 }
 
-function line(cells: readonly Cell[], numbers: readonly number[], whole: readonly number[]): Html {
+function line(columns: Columns, cells: readonly Cell[]): Html {
+  const sides = Object.values(columns);
   return html`<tr>
-    ${cells.map((cell, at) => html`<td class="${sideOf(at, numbers, whole)}">${cell}</td>`)}
+    ${cells.map((cell, at) => html`<td class="${sides[at] ?? 't'}">${cell}</td>`)}
   </tr> `;
-}
-
-function sideOf(at: number, numbers: readonly number[], whole: readonly number[]): string {
-  return numbers.includes(at) ? 'n' : whole.includes(at) ? 'w' : 't';
 }

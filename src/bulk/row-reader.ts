@@ -11,7 +11,7 @@ import { columnLetters } from '../model/spreadsheet.ts';
 import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import { alteredReason, amountOf, type AmountOptions } from './sheet/amount.ts';
 import { emptyCell, shown } from './sheet/rows.ts';
-import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
+import type { SheetCell, SheetProblem, SheetRow, SheetTable } from './sheet/sheet.ts';
 import { tokenLike } from './token.ts';
 
 export interface ColumnRule {
@@ -27,7 +27,7 @@ export interface ColumnRule {
 const headerRow = 1;
 const quoted = (names: readonly string[]): string => names.map((each) => `"${each}"`).join(', ');
 
-function isFilled({ rows }: Sheet, column: number): boolean {
+function isFilled({ rows }: SheetTable, column: number): boolean {
   for (const { cells } of rows) if (cells[column]?.kind !== 'empty') return true;
   return false;
 }
@@ -37,7 +37,7 @@ function isFilled({ rows }: Sheet, column: number): boolean {
  * or repeated names, missing columns, none or several of a group, and names that look like a typing error. Case does not matter. If
  * several columns could be meant, none is chosen.
  */
-export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
+export function columnsOf(sheet: SheetTable, known: readonly ColumnRule[]) {
   const index = new Map<string, number>();
   const problems: SheetProblem[] = [];
   const wrong = (column: string | null, problem: string): void => {

@@ -38,12 +38,6 @@ export async function selectSheet(found: QueryRows, action: Action, options: Sel
   }
   if (rows.length === 0) throw new UsageError('the query found no rows; nothing was written');
   const sheet = {
-    file: 'the query',
-    bytes: 0,
-    hash: '',
-    format: options.format,
-    delimiter: null,
-    sheet: null,
     columns,
     // Numbered as in the file: JSON lines have no header.
     rows: rows.map((cells, at) => ({ row: at + (options.format === 'jsonl' ? 1 : 2), cells: cells.map(cellOf) })),

@@ -10,7 +10,7 @@ import { append, changeBatch, newSalt, sealOf } from './chain.ts';
 import { canBeClaimed, claimable, isOpen, claimTimeAfter, viewOf } from './claim-view.ts';
 import type { Acting } from './database.ts';
 import type { AdoptedRow, Batch, BatchState, ClaimNote, ClaimTerms, ClaimView, NewBatch, NewIntent } from './port.ts';
-import { altered, discardRows, insertIntents, moveRow } from './rows.ts';
+import { altered, insertIntents, moveRow, skipWaiting } from './rows.ts';
 import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
@@ -153,7 +153,7 @@ async function claimApproved(acting: Acting, batch: Batch) {
 
 /** Skips every row that was not sent. The batch is then done, or stopped if the outcome of a row is open. */
 export async function discardBatch(acting: Acting, batch: string, reason: string): Promise<void> {
-  await discardRows(acting, batch, storable(`a person discarded it: ${reason}`));
+  await skipWaiting(acting, { batch }, storable(`a person discarded it: ${reason}`));
   const open = acting.connection.selectFrom('journal_intents').select('row').where('batch', '=', batch).where(isOpen);
   const state = (await open.limit(1).executeTakeFirst()) === undefined ? 'done' : 'stopped';
   await changeBatch(acting, batch, stateColumns(state, acting.now), { kind: 'discarded', note: reason });

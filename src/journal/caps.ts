@@ -8,8 +8,9 @@ import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from '../
 
 /** Returns why the row changes too much; null if it does not. */
 export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
+  if (maxRow === undefined) return null;
   const amount = new Big(change);
-  if (maxRow === undefined || amount.abs().lte(maxRow)) return null;
+  if (amount.abs().lte(maxRow)) return null;
   return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
 }
 

@@ -4,7 +4,6 @@
  */
 import { sql } from 'kysely';
 import { type Person, type TableCounts, mentionsOf, takenOut } from '../model/identity.ts';
-import { unsentState } from './claim-view.ts';
 import { append, newestSeal, newSalt, saltedDigest, sealOf, type Subject } from './chain.ts';
 import type { Acting } from './database.ts';
 import { type Connection, type JournalTables, rowsOf } from './tables.ts';
@@ -81,14 +80,13 @@ type Row = Readonly<Record<string, Value>>;
 type Table = (typeof tables)[number];
 
 /**
- * Removes the person within the current transaction. Returns how many rows changed, by table. Each changed record gets a new
+ * Removes the person within the current transaction, in which no row of theirs waits to be sent any more. Returns how many rows changed, by table. Each changed record gets a new
  * salt and seal. The old salt is gone, so no digest of the chain confirms a guess of the old text.
  */
 export async function removePerson(acting: Acting, person: Person): Promise<TableCounts> {
   const { connection } = acting;
   const mentions = mentionsOf(person.texts);
   await append(acting, { kind: 'forget', data: { user: person.id } });
-  await skipRows(acting, person.id);
   const counts: Record<string, number> = {};
   for (const table of tables) {
     const hasUser = table.name === 'journal_intents' || table.name === 'journal_writes';
@@ -133,21 +131,6 @@ async function rewriteRecord(acting: Acting, table: Table, row: Row, fields: Row
   const subject = subjectOf(name, after);
   const place = 'batch' in subject ? subject : { data: subject };
   await append(acting, { kind: 'forgotten', ...place, digest: isSound ? digestOf(name, salt, after) : null });
-}
-
-/** What was approved for the person can no longer go out as approved. */
-async function skipRows(acting: Acting, user: number): Promise<void> {
-  const { connection } = acting;
-  const waiting = connection.selectFrom('journal_intents').selectAll().where('user', '=', user);
-  for (const before of await waiting.where('state', 'in', ['planned', 'blocked']).orderBy('state').execute()) {
-    const { batch, row, state, salt } = before;
-    const isSound = await matchesSeal(connection, 'journal_intents', { ...before });
-    const skipped = { state: unsentState(before), problem: 'the user was forgotten' } as const;
-    const update = connection.updateTable('journal_intents').set(skipped);
-    await update.where('batch', '=', batch).where('row', '=', row).execute();
-    const digest = isSound ? sealOf(salt, { ...before, ...skipped }) : null;
-    await append(acting, { batch, row, kind: skipped.state, data: { from: state }, digest });
-  }
 }
 
 function subjectOf(table: Table['name'], row: Row): Subject {

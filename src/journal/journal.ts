@@ -23,7 +23,7 @@ import {
 import { removePerson } from './forget.ts';
 import type { ClaimedRow, ClaimTerms, JournalRules, Move, NewBatch, NewWrite } from './port.ts';
 import { readsOf } from './reads.ts';
-import { beginWrite, endWrite, takeStep, takeUpRows, viewed } from './rows.ts';
+import { beginWrite, endWrite, skipWaiting, takeStep, takeUpRows, viewed } from './rows.ts';
 import { batchNamed, type Connection } from './tables.ts';
 import { verifyChain } from './verify-chain.ts';
 
@@ -183,7 +183,10 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     forget: async (person: Person) => {
       const counts = await inTransaction(async (connection) => {
         await checkNotSent(connection, locks, person.id);
-        return removePerson(await actingIn(connection), person);
+        const acting = await actingIn(connection);
+        // What was approved for the person can no longer go out as approved.
+        await skipWaiting(acting, { user: person.id }, 'the user was forgotten');
+        return removePerson(acting, person);
       });
       await db.connection().execute(() => backend.scrub());
       return counts;

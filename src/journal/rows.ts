@@ -180,22 +180,29 @@ export async function takeUpRows(acting: Acting, batch: string): Promise<void> {
   }
 }
 
-/** Gives every row that was not sent its final state. A thousand at once: a batch may have a hundred thousand. */
-export async function discardRows(acting: Acting, batch: string, problem: string): Promise<void> {
+/** Takes the rows of a batch or user that were not sent to their final state. A thousand at once: a batch may have a hundred thousand. */
+export async function skipWaiting(
+  acting: Acting,
+  of: { readonly batch: string } | { readonly user: number },
+  problem: string,
+): Promise<void> {
   const { connection } = acting;
-  const waiting = sealedRows(connection).where('batch', '=', batch).where(canBeClaimed).orderBy('row').limit(chunk);
+  const waiting = sealedRows(connection).where(canBeClaimed).orderBy('batch').orderBy('row').limit(chunk);
+  const own = 'batch' in of ? waiting.where('batch', '=', of.batch) : waiting.where('user', '=', of.user);
   for (let count: number = chunk; count === chunk;) {
-    const found = await waiting.execute();
+    const found = await own.execute();
     count = found.length;
-    for (const [state, rows] of Map.groupBy(found, unsentState)) {
-      const numbers = rows.map(({ row }) => row);
-      const update = connection.updateTable('journal_intents').set({ state, problem }).where('batch', '=', batch);
-      await update.where('row', 'in', numbers).execute();
+    for (const [batch, rows] of Map.groupBy(found, (each) => each.batch)) {
+      for (const [state, alike] of Map.groupBy(rows, unsentState)) {
+        const numbers = alike.map(({ row }) => row);
+        const update = connection.updateTable('journal_intents').set({ state, problem }).where('batch', '=', batch);
+        await update.where('row', 'in', numbers).execute();
+      }
     }
     const steps = found.map(({ sealed, ...row }) => {
       const state = unsentState(row);
       const digest = isSealedRow({ sealed, ...row }) ? sealOf(row.salt, { ...row, state, problem }) : null;
-      return { batch, row: row.row, kind: state, data: { from: row.state }, digest };
+      return { batch: row.batch, row: row.row, kind: state, data: { from: row.state }, digest };
     });
     await append(acting, ...steps);
   }

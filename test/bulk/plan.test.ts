@@ -118,7 +118,7 @@ describe('users are found', () => {
       { row: 2, column: 'email', problem: expect.stringMatching(/several users .* 7, 8/) as string },
     ]);
     sandbox.control.setBehaviour({ filter_errors: 'email' });
-    const none = await plan(journal, client, sheetOf([['two@x.example', 'add', '2']], ['email', 'type', 'amount']));
+    const none = await plan(journal, client, sheetOf([['no@x.example', 'add', '2']], ['email', 'type', 'amount']));
     expect(none.problems[0]?.problem).toMatch(/does not find users by email.*name the user by user_id/);
   });
 });

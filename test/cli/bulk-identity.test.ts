@@ -59,7 +59,7 @@ describe('a name that two users share in other spellings names nobody', () => {
   });
 });
 
-test('a server whose search ignores case shows both, without a mirror and without its whole list', async () => {
+test('a server whose search ignores case shows both, without a mirror', async () => {
   const world = await bulkWorld();
   const { sandbox, bulk, file, environment } = world;
   const ids = usersNamed(world, 'email', ['Dup.Case@example.com', 'dup.case@example.com', 'One@example.com']);
@@ -79,8 +79,6 @@ test('a server whose search ignores case shows both, without a mirror and withou
     counts: { planned: 1, invalid: 2 },
     problems: [2, 3].map((at) => ({ row: at, column: 'email', problem: several })),
   });
-  const lists = sandbox.control.requests().recent.filter(({ url: path }) => /\/users\?(?!.*filter)/.test(path));
-  expect(lists).toEqual([]);
 });
 
 test('one user in two spellings is one user: the second row is noticed as doing the same', async () => {

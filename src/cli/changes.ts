@@ -8,7 +8,7 @@ import type { CliContext } from './context.ts';
 import { addSpanFlags, checkSpan, formatOption, toCount, toMoment } from './flag-values.ts';
 import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
-import { openRepeatedReading, openReading } from '../data/open.ts';
+import { openReading } from '../data/open.ts';
 import { writeToStream } from '../data/job-process.ts';
 import { startCursor } from '../store/cursor.ts';
 
@@ -102,11 +102,10 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
     format: context.json() ? ('jsonl' as const) : flags.format,
   };
   const store = openReading(settings, context.releases);
-  const shared = openRepeatedReading(settings, context.releases);
   const { signal } = context;
   const onCursor = (of: string) => void (cursor = of);
   try {
-    await writeToStream(context.stdout, followChunks(request, { store, shared, signal, onCursor }), signal);
+    await writeToStream(context.stdout, followChunks(request, { store, signal, onCursor }), signal);
   } finally {
     if (cursor !== undefined) printNote(context, `continue with --since ${cursor}`);
   }

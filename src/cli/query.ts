@@ -61,7 +61,9 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
 function jobOf(context: CliContext, sql: string, flags: QueryFlags): ReadingJob {
   if (flags.chart !== undefined) return { kind: 'chart', what: { sql }, now: systemClock.now() };
   const format = context.json() ? 'json' : flags.format;
-  return { kind: 'query', request: { sql, format, room: tableRoom(context) } };
+  if (format === 'table') return { kind: 'table', sql, room: tableRoom(context) };
+  const form = { format, raw: false, compression: null, bom: false };
+  return { kind: 'export', request: { what: { sql }, form } };
 }
 
 async function fromInput(context: CliContext, argument: string | undefined): Promise<string> {

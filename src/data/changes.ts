@@ -5,7 +5,7 @@ import { namedColumns } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Cell, ChangeSpan, RecordChange, Row } from './reading-types.ts';
-import type { ReadingStore, Snapshot, SharedReading } from './reading.ts';
+import type { ReadingStore, Snapshot } from './reading.ts';
 import { grouped } from '../model/text.ts';
 import { Buffer } from 'node:buffer';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -246,7 +246,7 @@ function jsonOf({ at, resource, id, label, change, fields, seq }: ReportedChange
   return `{${number}"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
 }
 
-/** How often to read the mirror's last number, which costs one page in memory. SQLite does not report commits of other processes. */
+/** How often to read the mirror's last number, which takes some milliseconds. SQLite does not report commits of other processes. */
 const pollMs = 500;
 
 const changesPerPiece = 100;
@@ -259,8 +259,6 @@ interface FollowRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
 
 interface FollowPorts {
   readonly store: ReadingStore;
-  /** The same mirror, to poll its last number. */
-  readonly shared: SharedReading;
   readonly signal: AbortSignal;
   /** Called each time that all changes up to a cursor have been written. */
   readonly onCursor: (cursor: string) => void;
@@ -271,7 +269,7 @@ interface FollowPorts {
  * signal's reason, and a CursorError if the mirror does not know the cursor, as when another file takes its place.
  */
 export async function* followChunks(request: FollowRequest, ports: FollowPorts): AsyncGenerator<Uint8Array> {
-  const { store, shared, signal, onCursor } = ports;
+  const { store, signal, onCursor } = ports;
   const { since, format } = request;
   let isFirst = true;
   let cursor = since !== undefined && 'cursor' in since ? since.cursor : undefined;
@@ -298,16 +296,16 @@ export async function* followChunks(request: FollowRequest, ports: FollowPorts):
   }
 
   for (;;) {
-    if (cursor === undefined || cursor !== shared.read((snapshot) => snapshot.cursor())) {
-      const snapshot = store.snapshot();
-      try {
+    const snapshot = store.snapshot();
+    try {
+      if (cursor !== snapshot.cursor()) {
         yield* piecesOf(snapshot, newChanges(snapshot, request, cursor, newest));
         cursor = snapshot.cursor();
         if (format === 'json' || format === 'jsonl') yield Buffer.from(`${JSON.stringify({ cursor })}\n`);
         onCursor(cursor);
-      } finally {
-        snapshot.release();
       }
+    } finally {
+      snapshot.release();
     }
     try {
       await wait(pollMs, undefined, { signal });

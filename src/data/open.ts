@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
-import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from './reading.ts';
+import { type ReadingStore, openReadingStore, openSharedReading } from './reading.ts';
 import { JobProcess } from './job-process.ts';
 import { Readers } from './readers.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
@@ -17,11 +17,6 @@ export async function openReports(settings: Settings): Promise<Reports> {
 /** Opens the mirror for exports and queries. Throws a FileError if there is none. */
 export function openReading(settings: Settings, releases: Releases): ReadingStore {
   return releases.add(openReadingStore(settings.store.mirror));
-}
-
-/** Opens the mirror for repeated reads: one connection, which holds no transaction between two of them. */
-export function openRepeatedReading(settings: Settings, releases: Releases): SharedReading {
-  return releases.add(openSharedReading(settings.store.mirror));
 }
 
 /** Starts a process for long reads. It gets the file with its job, and can be stopped in the middle of a statement. */

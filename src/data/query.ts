@@ -1,10 +1,7 @@
-/** Results of statements and reports: in every format, and as the console shows them (preview, picture). */
+/** Results of statements and reports for people: as a table, as a picture, and as the console shows them. */
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from './reading-types.ts';
 import type { Snapshot } from './reading.ts';
-import { fileChunks } from './export.ts';
-import type { QueryFormat } from './formats.ts';
-import { sourceOf } from './source.ts';
 import { textPieces } from './text-lines.ts';
 import { tableText } from './text-table.ts';
 import { plainText } from './csv.ts';
@@ -13,29 +10,17 @@ import { type ReportRequest, reportRows } from './reports/run.ts';
 import { UsageError } from '../model/errors.ts';
 import { chartOf, type ChartRequest, guessChart, mostRows, tooManyRows } from './chart/chart.ts';
 
-export interface QueryRequest {
+export interface TableJob {
   readonly sql: string;
-  readonly format: QueryFormat;
-  /** The width of the terminal, for tables; without it, no value is cut. */
+  /** The width of the terminal; without it, no value is cut. */
   readonly room?: number | undefined;
 }
 
-/** Yields the output of the query. Throws a UsageError for SQL that fails or does more than read. */
-export async function* queryChunks(
-  snapshot: Snapshot,
-  { sql, format, room }: QueryRequest,
-): AsyncGenerator<Uint8Array> {
-  if (format === 'table') {
-    const { columns, batches } = snapshot.query(sql);
-    const rows = Iterator.from(batches(() => 200)).flatMap((batch) => batch);
-    yield* textPieces(Iterator.from(tableText(columns, rows, room)).map((line) => `${line}\n`));
-    return;
-  }
-  const form = { format, raw: false, compression: null, bom: false };
-  // Never aborted: to stop a query, its process is killed.
-  const { signal } = new AbortController();
-  const run = { signal, onRows: () => {}, onWarning: () => {} };
-  yield* fileChunks(sourceOf(snapshot, { sql }, run.onWarning), form, run);
+/** Yields the result as a table. Throws a UsageError for SQL that fails or does more than read. */
+export async function* tableChunks(snapshot: Snapshot, { sql, room }: TableJob): AsyncGenerator<Uint8Array> {
+  const { columns, batches } = snapshot.query(sql);
+  const rows = Iterator.from(batches(() => 200)).flatMap((batch) => batch);
+  yield* textPieces(Iterator.from(tableText(columns, rows, room)).map((line) => `${line}\n`));
 }
 
 type ResultRequest = { readonly sql: string } | ReportRequest;

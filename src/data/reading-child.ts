@@ -4,10 +4,10 @@ import { type BrowseJob, browseBytes } from './browse.ts';
 import { exportChunks, type ExportRequest } from './export.ts';
 import { type JobNews, serveJob } from './job-process.ts';
 import { maskedStore } from './personal.ts';
-import { chartBytes, type ChartJob, previewBytes, type PreviewJob, queryChunks, type QueryRequest } from './query.ts';
+import { chartBytes, type ChartJob, previewBytes, type PreviewJob, tableChunks, type TableJob } from './query.ts';
 
 export type ReadingJob = (
-  | { readonly kind: 'query'; readonly request: QueryRequest }
+  | ({ readonly kind: 'table' } & TableJob)
   | ({ readonly kind: 'chart' } & ChartJob)
   | ({ readonly kind: 'preview' } & PreviewJob)
   | { readonly kind: 'export'; readonly request: ExportRequest }
@@ -28,8 +28,8 @@ async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => vo
   const store = job.isMasked === true ? maskedStore(opened) : opened;
   const onWarning = (text: string): void => emit({ kind: 'warning', text });
   switch (job.kind) {
-    case 'query':
-      return yield* queryChunks(store.snapshot(), job.request);
+    case 'table':
+      return yield* tableChunks(store.snapshot(), job);
     case 'chart':
       return yield await chartBytes(store.snapshot(), job, onWarning);
     case 'preview':

@@ -37,7 +37,10 @@ async function textOf(file: string, job: ReadingJob, run: Partial<JobRun> = {}):
 }
 
 function query(sql: string): ReadingJob {
-  return { kind: 'query', request: { sql, format: 'csv' } };
+  return {
+    kind: 'export',
+    request: { what: { sql }, form: { format: 'csv', raw: false, compression: null, bom: false } },
+  };
 }
 
 describe('the reading process', () => {

@@ -250,24 +250,6 @@ test('a value that does not fit its column is kept in _raw, and does not stop th
   });
 });
 
-test('a row that the database refuses is published as text, and other rows are not affected', async () => {
-  const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(700)));
-  const database = await temporaryDatabase();
-  const destination = destinationIn(database);
-  await publishTo(file, destination);
-  // A stricter type, as an example of an unforeseen rule.
-  await database.query(`ALTER TABLE mirror.users ALTER COLUMN balance TYPE numeric(12, 2)`);
-  changed(
-    file,
-    'UPDATE users SET balance = 1e12 WHERE id = 350; UPDATE users SET balance = balance + 1 WHERE id <> 350',
-  );
-  await publishTo(file, destination);
-  const { rows } = await database.query('SELECT id, balance, _raw FROM mirror.users WHERE balance IS NULL');
-  expect(rows).toEqual([
-    { id: '350', balance: null, _raw: expect.stringContaining('"balance":"1000000000000"') as string },
-  ]);
-});
-
 test('a cut connection leaves readers a published state, and the next publication completes', async () => {
   const { sandbox, file, next } = await mirrored();
   const database = await temporaryDatabase();

@@ -7,21 +7,15 @@ import { readingPace } from '../reading-pace.ts';
 import { lineSql, type PublishedColumn, type PublishedTable, columnList } from './layout.ts';
 import { type Database, isRefusedValue } from './database.ts';
 
-/** How to write a row cell by cell: `careful`, each cell in its column; `bare`, only the key, with everything else in `_raw`. */
-type Care = 'careful' | 'bare';
-
-interface Lines {
-  readonly bytes: Uint8Array;
-  readonly rows: number;
-  /** The same rows, each as a line of its own. */
-  readonly single: (care: Care) => readonly string[];
-}
-
 /** The smallest integer of SQLite, before every row. */
 const lowestPlace = -(2n ** 63n);
 
-/** Yields the rows as lines of COPY. @param after only those with a higher change number; undefined: every row */
-function* linesOf(mirror: Mirror, table: PublishedTable, after: number | undefined): Generator<Lines> {
+/**
+ * Yields the rows as lines of COPY.
+ * @param after only those with a higher change number; undefined: every row
+ * @param isCareful writes every row cell by cell
+ */
+function* linesOf(mirror: Mirror, table: PublishedTable, after: number | undefined, isCareful: boolean) {
   const order = quoteName(after === undefined ? table.order : table.number);
   const names = table.columns.map(({ name }) => quoteName(name)).join(', ');
   const rowsOf = <T>(what: string, rest: string) =>
@@ -40,24 +34,18 @@ function* linesOf(mirror: Mirror, table: PublishedTable, after: number | undefin
     const [rows, plain, text, last] = batch.get({ after: place, rows: pace.rows() }) ?? [0n, 0n, null, 0n];
     if (rows === 0n) return;
     const range = { after: place, last };
-    const others = rows === plain ? [] : odd.all(range).map((row) => lineOf(table, row, 'careful'));
-    const bytes = Buffer.concat([text ?? Buffer.alloc(0), Buffer.from(others.join(''))]);
+    const others = isCareful ? cells.all(range) : rows === plain ? [] : odd.all(range);
+    const careful = Buffer.from(others.map((row) => lineOf(table, row)).join(''));
+    const bytes = isCareful || text === null ? careful : Buffer.concat([text, careful]);
     pace.add(Number(rows), bytes.length);
-    const single = (care: Care) => cells.all(range).map((row) => lineOf(table, row, care));
-    yield { bytes, rows: Number(rows), single };
+    yield { bytes, rows: Number(rows) };
     place = last;
   }
 }
 
-function lineOf({ columns, key, number }: PublishedTable, row: Row, care: Care): string {
+function lineOf({ columns }: PublishedTable, row: Row): string {
   const raw: Record<string, string> = {};
-  const fields = columns.flatMap((column, index) => {
-    const cell = textOf(row[index]);
-    const isKey = key.includes(column.name) || column.name === number;
-    if (care !== 'bare' || isKey) return fieldsOf(column, cell, raw);
-    if (cell !== null) raw[column.name] = cell;
-    return column.kind === 'json' ? [null, null] : [null];
-  });
+  const fields = columns.flatMap((column, index) => fieldsOf(column, textOf(row[index]), raw));
   const names = Object.keys(raw);
   return `${[...fields, names.length === 0 ? null : JSON.stringify(raw)].map(fieldText).join('\t')}\n`;
 }
@@ -144,43 +132,24 @@ interface CopyTarget {
 /** Copies rows in the open transaction, and returns how many. @param after only those with a higher change number; undefined: every row */
 export async function copyRows(target: CopyTarget, mirror: Mirror, after?: number): Promise<number> {
   const { database, table, name, signal, onRows } = target;
-  const copyIn = (fill: Parameters<Database['copyIn']>[1]) =>
-    database.savepoint(() => database.copyIn(`COPY ${name} (${columnList(table)}) FROM STDIN`, fill));
-  /** Returns false if PostgreSQL refuses a value. */
-  const fits = async (fill: Parameters<Database['copyIn']>[1]): Promise<boolean> => {
-    try {
-      await copyIn(fill);
-      return true;
-    } catch (error) {
-      if (!isRefusedValue(error)) throw error;
-      return false;
-    }
-  };
-  const batches = function* () {
-    for (const lines of linesOf(mirror, table, after)) {
-      signal.throwIfAborted();
-      onRows(lines.rows);
-      yield lines;
-    }
-  };
-  let rows = 0;
-  const areAllIn = await fits(async (write) => {
-    for (const lines of batches()) {
-      await write(lines.bytes);
-      rows += lines.rows;
-    }
-  });
-  if (areAllIn) return rows;
-  rows = 0;
-  // Batch by batch; a refused batch row by row; a refused row with its cells in `_raw`.
-  for (const lines of batches()) {
-    rows += lines.rows;
-    if (await fits((write) => write(lines.bytes))) continue;
-    const bare = lines.single('bare');
-    for (const [index, line] of lines.single('careful').entries()) {
-      if (await fits((write) => write(Buffer.from(line)))) continue;
-      await copyIn((write) => write(Buffer.from(bare[index] ?? '')));
-    }
+  const copy = (isCareful: boolean) =>
+    database.savepoint(async () => {
+      let rows = 0;
+      await database.copyIn(`COPY ${name} (${columnList(table)}) FROM STDIN`, async (write) => {
+        for (const lines of linesOf(mirror, table, after, isCareful)) {
+          signal.throwIfAborted();
+          onRows(lines.rows);
+          await write(lines.bytes);
+          rows += lines.rows;
+        }
+      });
+      return rows;
+    });
+  try {
+    return await copy(false);
+  } catch (error) {
+    // Only PostgreSQL knows a day that no month has.
+    if (isRefusedValue(error)) return copy(true);
+    throw error;
   }
-  return rows;
 }

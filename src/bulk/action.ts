@@ -139,7 +139,7 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   /** Reads the cells. Problems go to the reader; if there is one, the result is not used. */
   readRow(row: RowReader): P;
   /** What the row would do to the user; for a new one, `user` is who has one of its keys already. Pure. */
-  preview(parameters: P, user: KnownUser): Preview;
+  preview(parameters: P, user: KnownUser, currency?: string): Preview;
   /** The same text for two rows that would do the same to the same user. */
   identity(parameters: P): string;
   /** What identifies a new user, so that two rows cannot make it at once. Only if the target is `new`. */

@@ -131,7 +131,7 @@ function checkClaim(
     rows,
     repeats: view.repeats.filter((each) => each.found || each.state === 'not_applied'),
   });
-  if (found.length > 0) throw sentBefore(found, 'Look at these users on the server');
+  if (found.length > 0) throw sentBefore(found, 'Look at these users on the server. ');
 }
 
 /** Throws a UsageError if the file, its rows or one of them were sent before and nobody gave a reason to send them again. */
@@ -144,7 +144,7 @@ export function checkNotRepeated(
   if (undoOf !== null || again.reason !== null) return;
   checkFileNotSent(view, fileHash);
   const repeats = repeatsOf(view);
-  if (repeats.length > 0) throw sentBefore(repeats);
+  if (repeats.length > 0) throw sentBefore(repeats, view.rows.length === 1 ? '' : undefined);
 }
 
 const sendAgain = 'To send it again on purpose, give `--again --reason "…"`.';
@@ -154,7 +154,8 @@ function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): v
   if (!rows.some(({ claimedAt }) => claimedAt === null)) return;
   const [before] = like;
   if (before === undefined) return;
-  const what = fileHash !== null && fileHash === before.fileHash ? 'this file was' : 'the same rows were';
+  const isSameFile = fileHash !== null && fileHash === before.fileHash;
+  const what = rows.length === 1 ? 'this change was' : isSameFile ? 'this file was' : 'the same rows were';
   throw new UsageError(
     `${what} sent before, on ${minuteOf(before.appliedAt ?? before.createdAt)} as batch ${before.batch}`,
     {
@@ -205,12 +206,13 @@ function lineOf({ row, user, before }: Repeat): string {
   return `row ${row}: the same for ${user === null ? 'the new user' : `user ${user}`} ${wordsOf(before)}`;
 }
 
-function sentBefore(repeats: readonly Repeat[], instead = 'Take these rows out of the file'): UsageError {
+/** @param instead what else could be done; empty for a change of one row, which was perhaps never in a file */
+function sentBefore(repeats: readonly Repeat[], instead = 'Take these rows out of the file. '): UsageError {
   const lines = repeats.slice(0, maxListed).map(lineOf);
   const more = repeats.length - lines.length;
-  const what = counted(repeats.length, 'row was', 'rows were');
+  const what = instead === '' ? 'this change was' : counted(repeats.length, 'row was', 'rows were');
   return new UsageError(`${what} sent before; nothing was sent now`, {
-    advice: [...lines, ...(more > 0 ? [`and ${more} more`] : []), `${instead}. ${sendAgain}`].join('\n'),
+    advice: [...lines, ...(more > 0 ? [`and ${more} more`] : []), `${instead}${sendAgain}`].join('\n'),
   });
 }
 

@@ -25,7 +25,7 @@ export async function openBulkPorts(
   rehearsal = false,
 ): Promise<BulkPorts> {
   const journal = await openJournal(settings, actor, clock, releases);
-  const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
+  const { maxRow, maxTotal, maxDay, maxRows, currency, againWithinMs } = settings.bulk;
   return {
     journal,
     client: openApi({ settings, log, clock: journal.clock }, releases),
@@ -35,7 +35,7 @@ export async function openBulkPorts(
     signal,
     concurrency: settings.api.concurrency,
     pageSize: settings.api.pageSize,
-    rules: { caps: { maxRow, maxTotal, maxDay, maxRows }, againWithinMs, rivals: settings.rivals },
+    rules: { caps: { maxRow, maxTotal, maxDay, maxRows, currency }, againWithinMs, rivals: settings.rivals },
   };
 }
 

@@ -7,7 +7,7 @@ import { Big } from 'big.js';
 import type { ClaimedRow, NewIntent, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters, Preview } from './action.ts';
-import { type Caps, moneyText } from '../model/money.ts';
+import { amountWords, type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../journal/caps.ts';
 import { counted } from '../model/text.ts';
 import { Turns } from '../model/turns.ts';
@@ -39,7 +39,7 @@ export async function planRows(
   action: Action,
   rows: Iterable<ReadRow>,
   users: PlannedUsers,
-  caps: Pick<Caps, 'maxRow'>,
+  caps: Pick<Caps, 'maxRow' | 'currency'>,
   signal: AbortSignal,
 ): Promise<RowsPlan> {
   const planner = new Planner(action, users, caps);
@@ -50,7 +50,7 @@ export async function planRows(
     planned.push(planner.plan(row));
   }
   const { problems, net } = planner;
-  const sizes = sizeNotes(planner.changes);
+  const sizes = sizeNotes(planner.changes, caps.currency);
   for (const [at, each] of planned.entries()) {
     const more = sizes.get(each.row);
     if (more !== undefined) planned[at] = { ...each, notes: [...more, ...each.notes] };
@@ -75,12 +75,12 @@ class Planner {
   net = new Big(0);
   readonly #action: Action;
   readonly #users: PlannedUsers;
-  readonly #caps: Pick<Caps, 'maxRow'>;
+  readonly #caps: Pick<Caps, 'maxRow' | 'currency'>;
   /** The first row with each fingerprint, and with each key of a new user. */
   readonly #firstRows = new Map<string, number>();
   readonly #newKeys = new Map<string, number>();
 
-  constructor(action: Action, users: PlannedUsers, caps: Pick<Caps, 'maxRow'>) {
+  constructor(action: Action, users: PlannedUsers, caps: Pick<Caps, 'maxRow' | 'currency'>) {
     this.#action = action;
     this.#users = users;
     this.#caps = caps;
@@ -99,7 +99,8 @@ class Planner {
     if (typeof found === 'string' && wrong.length === 0) note(row.key?.column ?? null, found);
     const other = row.wasOf === undefined || user === null ? null : otherUser(row.wasOf, user);
     if (other !== null) note(null, `${other} of the batch that is taken back: check that it is the same person`);
-    const preview = wrong.length > 0 ? null : user === null ? {} : action.preview(row.parameters, user);
+    const preview =
+      wrong.length > 0 ? null : user === null ? {} : action.preview(row.parameters, user, this.#caps.currency);
     if (preview?.problem !== undefined) note(preview.problem.column, preview.problem.problem);
     const tooMuch = preview?.change === undefined ? null : rowCapProblem(preview.change, this.#caps);
     if (tooMuch !== null) note('amount', tooMuch);
@@ -216,7 +217,10 @@ export function userNotes({ fields }: Pick<KnownUser, 'fields'>): string[] {
 }
 
 /** Notes on the changes that stand out in the batch: the largest, and those far from the median. `changes` are in row order. */
-export function sizeNotes(changes: Iterable<readonly [row: number, change: string]>): ReadonlyMap<number, string[]> {
+export function sizeNotes(
+  changes: Iterable<readonly [row: number, change: string]>,
+  currency?: string,
+): ReadonlyMap<number, string[]> {
   const notes = new Map<number, string[]>();
   // Sorted as floats, which is exact enough for an order. The notes are decided on the exact amounts.
   const sizes = Array.from(changes, ([row, change]) => ({ row, change, size: Math.abs(Number(change)) }));
@@ -234,7 +238,7 @@ export function sizeNotes(changes: Iterable<readonly [row: number, change: strin
     if (size.lte(median)) break;
     const own: string[] = [];
     if (place < mostLargest) own.push(place === 0 ? 'the largest change' : 'one of the largest changes');
-    if (size.gt(far)) own.push(`more than ${farTimes} times the median of ${moneyText(median)}`);
+    if (size.gt(far)) own.push(`more than ${farTimes} times the median of ${amountWords(moneyText(median), currency)}`);
     if (own.length === 0) break;
     notes.set(row, own);
   }

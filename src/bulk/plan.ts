@@ -71,7 +71,7 @@ export async function planBatch(
   goesOn = false,
 ): Promise<Planned> {
   const { journal, client, rules } = ports;
-  const caps = source.undoOf === null ? rules.caps : noCaps;
+  const caps = source.undoOf === null ? rules.caps : { ...noCaps, currency: rules.caps.currency };
   checkRowCount(read, caps);
   const owner = await keyOwner(client, ports.signal);
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };

@@ -110,14 +110,14 @@ h1 { font-size: 18pt; margin: 0 0 .2em } h2 { font-size: 12pt; margin: 1.6em 0 .
 .sum { font-size: 13pt; margin: 0 0 1em }
 .open { border: 2px solid #111; padding: .5em .8em; font-weight: bold }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .25em 1em .25em 0; border-bottom: 1px solid #bbb; overflow-wrap: break-word; unicode-bidi: isolate }
+th, td { text-align: left; vertical-align: top; padding: .25em .8em .25em 0; border-bottom: 1px solid #bbb; overflow-wrap: break-word; unicode-bidi: isolate }
 thead { display: table-header-group } tr { break-inside: avoid }
 .facts th { width: 12em; font-weight: normal; color: #444 }
 .n { text-align: right; font-variant-numeric: tabular-nums }
 .n, .w { white-space: nowrap }
 .s { color: #444; font-size: 8pt; display: block }
 code { font: 8pt/1.4 ui-monospace, monospace }
-@page { size: A4 landscape; margin: 12mm }
+@page { size: A4; margin: 12mm }
 @media print { body { margin: 0; padding: 0; max-width: none; font-size: 9pt } .s, code { font-size: 7pt } }
 `;
 
@@ -224,33 +224,24 @@ type Columns = Readonly<Record<string, 'n' | 'w' | 't'>>;
 const outcomeColumns: Columns = { Outcome: 't', Rows: 'n', Net: 'n', 'Moved up and down': 'n' };
 const stepColumns: Columns = { Step: 'n', When: 'w', Who: 't', What: 'w', Note: 't' };
 const problemColumns: Columns = { Row: 'n', Column: 't', Problem: 't' };
-const rowColumns: Columns = {
-  Row: 'n',
-  User: 't',
-  What: 't',
-  Planned: 'n',
-  Before: 'n',
-  After: 'n',
-  Outcome: 'w',
-  Proof: 't',
-  Sent: 'w',
-};
+const rowColumns: Columns = { Row: 'n', User: 't', What: 't', Before: 'n', After: 'n', Outcome: 't', Sent: 'w' };
 
 function pageRow(intent: Intent, money: Words): string {
-  const { row, user, parameters, plannedBefore: from, plannedAfter: to, before, after, state, evidence } = intent;
+  const { row, user, parameters, plannedBefore: from, plannedAfter: to, before, after, state } = intent;
   const { plannedUsername, plannedEmail, recordId, httpStatus, token, problem, sentAt } = intent;
-  const planned = from === null && to === null ? null : `${money(from) ?? '?'} → ${money(to) ?? '?'}`;
   const small = (...parts: readonly (string | null)[]): Html =>
     html`${parts.map((part) => (part === null ? null : html`<span class="s">${part}</span>`))}`;
+  const plannedAs = (amount: string | null, made: string | null): Html =>
+    small(amount === null || amount === made ? null : `planned ${money(amount)}`);
   const who = html`${user} ${plannedUsername}${small(plannedEmail)}`;
   const what = html`${whatOf(parameters, money)}${small(problem)}`;
   const record = recordId === null ? null : `record ${recordId}`;
   const status = httpStatus === null ? null : `HTTP ${httpStatus}`;
   const marks = [token, record, status].filter((each) => each !== null).join(' · ');
-  const proof = html`${evidence === null ? null : evidenceWords[evidence]}${small(marks === '' ? null : marks)}`;
+  const outcome = html`${state.replaceAll('_', ' ')}${small(evidenceWords(intent), marks === '' ? null : marks)}`;
   const sent = sentAt === null ? null : minuteOf(sentAt);
-  const cells = [row, who, what, planned, money(before), money(after), state.replaceAll('_', ' '), proof, sent];
-  return String(line(rowColumns, cells));
+  const balances = [html`${money(before)}${plannedAs(from, before)}`, html`${money(after)}${plannedAs(to, after)}`];
+  return String(line(rowColumns, [row, who, what, ...balances, outcome, sent]));
 }
 
 const pageRowsEnd = '</tbody></table>';

@@ -1,6 +1,15 @@
 /** Reports on a batch, as `--json` prints them. Their shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { ApprovalState, Batch, BatchState, HoldingRow, Intent, Journal, RowView } from '../journal/port.ts';
+import type {
+  ApprovalState,
+  Batch,
+  BatchState,
+  HoldingRow,
+  Intent,
+  IntentState,
+  Journal,
+  RowView,
+} from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
 import { amountWords, changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
@@ -217,14 +226,43 @@ const approvalWords: Readonly<Record<ApprovalState, string>> = {
   expired: 'approval expired',
 };
 
-/** What an outcome rests on, for people. */
-export const evidenceWords = {
-  token: 'its mark, found on the server',
-  record: 'a record on the server',
-  balance: 'the balance',
-  answer: 'the response of the server alone',
-  person: 'the statement of a person',
+/** What an outcome rests on, for people; null if on nothing. */
+export function evidenceWords({ state, evidence }: Pick<Intent, 'state' | 'evidence'>): string | null {
+  if (evidence === null) return null;
+  return (state === 'rejected' || state === 'not_applied' ? traces : proofs)[evidence];
+}
+
+const proofs = {
+  token: 'its mark is on the server',
+  record: 'a record on the server shows it',
+  balance: 'the balance shows it',
+  answer: 'the server said so, and shows nothing more',
+  person: 'a person said so',
 } as const;
+
+/** Of what was not made. */
+const traces = {
+  token: 'its mark is not on the server',
+  record: 'no record on the server shows it',
+  balance: 'the balance did not change',
+  answer: proofs.answer,
+  person: proofs.person,
+} as const;
+
+/** What became of a row, in the words of whoever pays. */
+export const outcomeWords: Readonly<Record<IntentState, string>> = {
+  planned: 'not sent yet',
+  invalid: 'wrong, so it is not sent',
+  blocked: 'not sent yet, because an earlier row of this user comes first',
+  skipped: 'not sent, and will not be',
+  sending: 'on its way',
+  acknowledged: 'sent and accepted by the server, and not checked yet',
+  applied: 'done',
+  rejected: 'refused by the server, so nothing was done',
+  not_applied: 'sent, and not done',
+  unknown: 'sent, and nobody knows yet whether it was done',
+  needs_human: 'sent, but the server does not show clearly what was done. A person must look',
+};
 
 /** The state of the batch. If the process that sent it has died, it is stopped, whatever the journal says. */
 async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchState> {

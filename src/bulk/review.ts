@@ -56,7 +56,7 @@ export function parameterWords(parameters: Readonly<Record<string, unknown>>, cu
   const words = Object.entries(parameters).flatMap(([name, value]) => {
     if (typeof value !== 'string' && typeof value !== 'number') return [];
     if (name === 'amount') return amountWords(String(value), currency);
-    return name === 'expected_balance' ? `if the balance is ${value}` : value;
+    return name === 'expected_balance' ? `if the balance is ${amountWords(String(value), currency)}` : value;
   });
   const text = words.join(' ').replaceAll(/\p{Cc}+/gu, ' ');
   return text.length > longestWords ? `${text.slice(0, longestWords - 1)}…` : text;

@@ -123,6 +123,7 @@ async function reasonsFor(
     subject,
     totals,
     counts ? await aloneToday(looking, subject, person, exceptBatch) : '0',
+    looking.rules.caps?.currency,
   );
 }
 
@@ -151,7 +152,7 @@ export async function checkSending({ connection, rules, now, actor }: Acting, na
       advice: `Look at it, then continue: \`admin-mirror bulk resume ${name}\`.`,
     });
   }
-  const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals);
+  const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals, '0', rules.caps?.currency);
   const needed = reasons.length === 0 ? claimed.needed : policy.approvers;
   if (needed === 0) return;
   const found = standingOf({ batch, policy, hash, needed, reasons, now, ...(await factsAbout(connection, batch)) });

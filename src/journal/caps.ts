@@ -4,14 +4,26 @@
  */
 import { Big } from 'big.js';
 import { counted } from '../model/text.ts';
-import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from '../model/money.ts';
+import {
+  amountWords,
+  type Caps,
+  changeOf,
+  grossOf,
+  type Money,
+  moneyText,
+  type PlannedChange,
+} from '../model/money.ts';
 
 /** Returns why the row changes too much; null if it does not. */
-export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
+export function rowCapProblem(
+  change: string | Big,
+  { maxRow, currency }: Pick<Caps, 'maxRow' | 'currency'>,
+): string | null {
   if (maxRow === undefined) return null;
   const amount = new Big(change);
   if (amount.abs().lte(maxRow)) return null;
-  return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
+  const [by, most] = [amountWords(moneyText(amount), currency), amountWords(maxRow, currency)];
+  return `the balance would change by ${by}, more than bulk.max_row allows (${most})`;
 }
 
 /** Returns why the batch has too many rows; null if it does not. */
@@ -39,15 +51,17 @@ export function batchCapProblem(
     if (problem !== null) return problem;
     if (change !== null) total = total.plus(change.abs());
   }
+  const words = (amount: Big | Money): string =>
+    amountWords(typeof amount === 'string' ? amount : moneyText(amount), caps.currency);
   if (caps.maxTotal !== undefined && total.gt(caps.maxTotal)) {
-    return `the rows move ${moneyText(total)} in all, more than bulk.max_total allows (${caps.maxTotal})`;
+    return `the rows move ${words(total)} in all, more than bulk.max_total allows (${words(caps.maxTotal)})`;
   }
   if (caps.maxDay === undefined || total.eq(0)) return null;
   const before = grossOf(others);
   if (before.plus(total).lte(caps.maxDay)) return null;
   return (
-    `the rows move ${moneyText(total)}, and what else was sent within the last 24 hours moved ${moneyText(before)}: ` +
-    `together more than bulk.max_day allows (${caps.maxDay})`
+    `the rows move ${words(total)}, and what else was sent within the last 24 hours moved ${words(before)}: ` +
+    `together more than bulk.max_day allows (${words(caps.maxDay)})`
   );
 }
 

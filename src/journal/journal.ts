@@ -23,7 +23,7 @@ import {
 import { removePerson } from './forget.ts';
 import type { ClaimedRow, ClaimTerms, JournalRules, Move, NewBatch, NewWrite } from './port.ts';
 import { readsOf } from './reads.ts';
-import { beginWrite, endWrite, skipWaiting, takeStep, takeUpRows, viewed } from './rows.ts';
+import { beginWrite, endWrite, reportChanged, skipWaiting, takeStep, takeUpRows, viewed } from './rows.ts';
 import { batchNamed, type Connection } from './tables.ts';
 import { verifyChain } from './verify-chain.ts';
 
@@ -165,6 +165,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     beginWrite: inStep(beginWrite),
     endWrite: inStep(endWrite),
     viewed: inStep(viewed),
+    reportChanged: inStep(reportChanged),
 
     /** Takes the lock, also from a dead owner. Throws LockHeldError; so does every later step once another process has it. */
     acquireLock: (batch: string) => inTransaction((connection) => locks.acquire(connection, batch, owner, 'bulk')),

@@ -93,8 +93,8 @@ export function refuseMovedFile({ store: { journal } }: Settings): void {
   });
 }
 
-function rulesOf({ bulk: { approval, maxRow, maxTotal, maxDay, maxRows } }: Settings): JournalRules {
-  return { approval, caps: { maxRow, maxTotal, maxDay, maxRows } };
+function rulesOf({ bulk: { approval, maxRow, maxTotal, maxDay, maxRows, currency } }: Settings): JournalRules {
+  return { approval, caps: { maxRow, maxTotal, maxDay, maxRows, currency } };
 }
 
 const pragmas = [

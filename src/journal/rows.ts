@@ -286,6 +286,15 @@ export async function viewed(acting: Acting, user: RecordKey, what: 'record' | '
   await append(acting, { kind: 'viewed', data: { user: typeof user === 'bigint' ? String(user) : user, what } });
 }
 
+/** Records that the actor has saved or removed a report. */
+export async function reportChanged(
+  acting: Acting,
+  what: 'report_saved' | 'report_removed',
+  name: string,
+): Promise<void> {
+  await append(acting, { kind: what, data: {}, note: name });
+}
+
 /** Whether the user was forgotten while the write was under way. */
 async function isForgottenSince(
   connection: Connection,

@@ -111,7 +111,7 @@ export class Removal {
     const rows = (window?: Window) => store.liveCount(resource, window);
     const braked = brakeOn(suspects, { resource, brake, removed: removed.rows, rows });
     const advice =
-      '--allow-deletions removes them, in as many runs as it takes; sync.brake allows that many in each run';
+      '`admin-mirror sync --allow-deletions` removes them, in as many runs as it takes; sync.brake allows that many in each run';
     const left = new Set<unknown>();
     for (const { held, problem } of braked) {
       const days = held.map(({ window }) => `${window.from}..${window.to}`)[0] ?? '';

@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import { counted } from './text.ts';
-import { changeOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
+import { amountWords, changeOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
 import { durationText } from './time.ts';
 
 /** What may need approval: the actions of `bulk`. */
@@ -72,12 +72,14 @@ export function withRow(totals: PlanTotals, change: Big | null): PlanTotals {
  * Returns why approval is needed; empty if it is not.
  * @param aloneToday what the same person has sent without approval within 24 hours, apart from this: gross total if money moves,
  * else rows
+ * @param currency what amounts are in, for people
  */
 export function approvalReasons(
   policy: ApprovalPolicy,
   subject: ApprovalSubject,
   totals: PlanTotals,
   aloneToday = '0',
+  currency?: string,
 ): string[] {
   const { rows } = totals;
   const money = movesMoney(subject) ? totals : null;
@@ -89,9 +91,10 @@ export function approvalReasons(
   if (hasAmount && money !== null && money.unknown > 0) {
     reasons.push('nobody can say beforehand by how much setting a balance changes it');
   }
+  const words = (amount: string): string => amountWords(amount, money === null ? undefined : currency);
   const compare = (limit: Money | undefined, amount: string | undefined, what: string): void => {
     if (limit === undefined || amount === undefined || new Big(amount).abs().lte(limit)) return;
-    reasons.push(`${what} ${new Big(amount).abs().toFixed()}, more than ${limit}`);
+    reasons.push(`${what} ${words(new Big(amount).abs().toFixed())}, more than ${words(limit)}`);
   };
   compare(policy.rowAmount, money?.rowAmount, 'one row changes a balance by');
   compare(policy.net, money?.net, 'the net total is');
@@ -103,7 +106,7 @@ export function approvalReasons(
   const unit = money === null ? 'rows' : 'in all';
   if (alonePerDay !== undefined && today.gt(alonePerDay)) {
     reasons.push(
-      `with it, one person would have sent ${today.toFixed()} ${unit} alone within 24 hours, more than ${alonePerDay}`,
+      `with it, one person would have sent ${words(today.toFixed())} ${unit} alone within 24 hours, more than ${words(alonePerDay)}`,
     );
   }
   return reasons;

@@ -109,6 +109,8 @@ export interface Caps {
   readonly maxTotal: Money | undefined;
   readonly maxDay: Money | undefined;
   readonly maxRows: number | undefined;
+  /** What amounts are in, for people. */
+  readonly currency?: string | undefined;
 }
 
 /** For batches that take rows back: they cannot exceed what went out under the bounds. */

@@ -1,18 +1,13 @@
-/** Templates that escape every value, the parts of pages, and the frame around all pages. All markup of the console is made with them. */
+/** Templates that escape every value, and the parts of pages. All markup of the console is made with them. */
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
 import { escapedHtml, type Html, type Part } from '../model/markup.ts';
 import { bytesText, harmless } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
 import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
-import type { Environment } from '../settings/kinds.ts';
 import type { Cell } from '../data/reading-types.ts';
-import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
+import type { ConsolePorts } from './route.ts';
 import { consoleWords } from './words.ts';
-import { hash } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
-import { readRegularFile } from '../model/files.ts';
-import { version } from '../model/program.ts';
 
 export type { Html, Part };
 
@@ -84,6 +79,13 @@ export function textField(label: Part, name: string, more: Part = null): Html {
   </p>`;
 }
 
+/** A field for a time, in any way that commands take one. */
+export function timeField(label: string, name: string, query: URLSearchParams): Html {
+  return html`<label
+    >${label} <input name="${name}" value="${query.get(name)}" placeholder="2026-03-11 or 7d" autocomplete="off"
+  /></label>`;
+}
+
 /** A field for a reason that stays on record. @param required set if a reason is required, with the text of a refused form */
 export function reasonField(label: string, name: string, required?: { readonly typed: string | null }): Html {
   const value = required === undefined ? null : html`required value="${required.typed}"`;
@@ -115,10 +117,18 @@ export function factsTag(facts: readonly (readonly [name: string, value: Part])[
   </dl>`;
 }
 
-/** The heading of a column, and how to make a cell. Numbers are aligned to the right. */
-export type Column<Row> = readonly [head: Part, cell: (row: Row) => Part, side?: 'number' | undefined];
+/** The name of a column, and how to make a cell. Numbers are aligned to the right. `head` is shown in the place of the name. */
+export type Column<Row> = readonly [
+  name: string,
+  cell: (row: Row) => Part,
+  side?: 'number' | undefined,
+  head?: Html | undefined,
+];
 
-/** A table with a caption for screen readers; without rows, the text `empty`. */
+/**
+ * A table with a caption for screen readers; without rows, the text `empty`. On a phone each row of three or more cells becomes a
+ * block, in which each cell has the name of its column.
+ */
 export function tableTag<Row>(
   caption: string,
   columns: readonly Column<Row>[],
@@ -126,26 +136,31 @@ export function tableTag<Row>(
   empty: Part = 'There is nothing here yet.',
 ): Html {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
+  const kind = columns.length > 2 ? html`class="many"` : null;
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
-    <table>
+    <table ${kind}>
       <caption>
         ${caption}
       </caption>
       <thead>
         <tr>
-          ${columns.map(([head, , side = 'text']) => html`<th scope="col" class="${side}">${head}</th>`)}
+          ${columns.map(([name, , side, head]) => html`<th scope="col" ${side && html`class="${side}"`}>${head ?? name}</th>`)}
         </tr>
       </thead>
       <tbody>
         ${rows.map(
           (row) =>
             html`<tr>
-              ${columns.map(([, cell, side = 'text']) => html`<td class="${side}">${cell(row)}</td>`)}
+              ${columns.map((column) => cellOf(column, row))}
             </tr> `,
         )}
       </tbody>
     </table>
   </div>`;
+}
+
+function cellOf<Row>([name, cell, side]: Column<Row>, row: Row): Html {
+  return html`<td ${side && html`class="${side}"`} data-name="${harmless(name)}">${cell(row)}</td>`;
 }
 
 /** A checkbox for each value. @param meanings explanations; a value with one gets its own line */
@@ -172,28 +187,39 @@ const requestName = /\b(?:GET|POST|PUT|PATCH|DELETE) https?:\/\/[^\s,;]+/g;
 /** What the system calls an error, behind its words: `(ECONNRESET)`. */
 const systemCode = / \((?:E[A-Z]{3,}|UND_ERR_[A-Z_]+|ERR_[A-Z_]+)\)/g;
 
-/** A message without addresses of requests and codes of the system. Commands and flags in backquotes get their names in the console, or say that they are of the command line. */
-export function prose(text: string): Part {
+/**
+ * A message without addresses of requests and codes of the system. Commands and flags in backquotes get their names in the console, or
+ * say that they are of the command line.
+ * @param here the batch whose page shows it
+ */
+export function prose(text: string, here?: string): Part {
   return text
     .replaceAll(requestName, 'the request')
     .replaceAll(systemCode, '')
     .split('`')
-    .map((part, at, parts) => (at % 2 === 0 ? part : codeTag(part, (parts[at - 1] ?? '').trimEnd())));
+    .map((part, at, parts) => (at % 2 === 0 ? part : codeTag(part, (parts[at - 1] ?? '').trimEnd(), here)));
 }
 
 /** @param before the text before it, which shows whether it begins a sentence */
-function codeTag(code: string, before: string): Part {
-  const words = consoleWords(code);
+function codeTag(code: string, before: string, here: string | undefined): Part {
+  const words = consoleWords(code, here);
   const isFirst = before === '' || before.endsWith('.');
   if (words !== undefined) return isFirst ? `${words.slice(0, 1).toUpperCase()}${words.slice(1)}` : words;
   return [html`<code>${code}</code>`, code.startsWith('admin-mirror ') ? ' on the command line' : null];
 }
 
+interface ProblemMore {
+  /** For those who want to know more, folded. */
+  readonly details?: readonly string[];
+  /** The batch whose page shows it. */
+  readonly here?: string | undefined;
+}
+
 /** A box that says what is wrong and what to do. */
-/** @param details for those who want to know more, folded */
-export function problemTag(problem: string, advice?: string, details: readonly string[] = []): Html {
+export function problemTag(problem: string, advice?: string, { details = [], here }: ProblemMore = {}): Html {
+  const next = advice === undefined ? null : html`<p class="lines">${prose(advice, here)}</p>`;
   return html`<div class="problem" role="alert">
-    <strong>${prose(problem)}</strong>${advice === undefined ? null : html`<p class="lines">${prose(advice)}</p>`}
+    <strong>${prose(problem, here)}</strong>${next}
     ${
       details.length === 0
         ? null
@@ -206,8 +232,12 @@ export function problemTag(problem: string, advice?: string, details: readonly s
 }
 
 /** The same for an error, without secrets. */
-export function refusalTag({ message, advice }: OperatorError, { redact }: Pick<ConsolePorts, 'redact'>): Html {
-  return problemTag(redact(message), advice === undefined ? undefined : redact(advice));
+export function refusalTag(
+  { message, advice }: OperatorError,
+  { redact }: Pick<ConsolePorts, 'redact'>,
+  here?: string,
+): Html {
+  return problemTag(redact(message), advice === undefined ? undefined : redact(advice), { here });
 }
 
 export function refusalStatus(error: OperatorError): number {
@@ -267,117 +297,4 @@ function cutText(text: string): string {
 /** The alignment of a column of this type. */
 export function sideOf(type: ColumnType | undefined): 'number' | undefined {
   return type === 'integer' || type === 'decimal' || type === 'double' ? 'number' : undefined;
-}
-
-/** The main menu, in this order. A caller sees only the pages that their roles allow. */
-const menu = [
-  ['/', 'Home'],
-  ['/runs', 'Runs'],
-  ['/data', 'Data'],
-  ['/reports', 'Reports'],
-  ['/batches', 'Batches'],
-  ['/audit', 'Audit'],
-  ['/people', 'People'],
-] as const;
-
-export interface Frame {
-  readonly title: string;
-  readonly body: Html;
-  readonly refresh?: number | undefined;
-  /** The page opens this address by itself. */
-  readonly onward?: string;
-  readonly visit: Visit;
-  readonly routes: readonly Route[];
-  readonly assets: ReturnType<typeof loadAssets>;
-  /** The profile and the address of the server. */
-  readonly server: string;
-  readonly environment: Environment | undefined;
-  readonly isReadOnly: boolean;
-}
-
-/** The whole document. */
-export function documentOf({
-  title,
-  body,
-  refresh,
-  onward,
-  visit,
-  routes,
-  assets,
-  server,
-  environment,
-  isReadOnly,
-}: Frame): string {
-  const { caller, link } = visit;
-  const roles = caller?.account.roles ?? null;
-  const entries = menu.filter(([path]) =>
-    routes.some((route) => route.method === 'GET' && route.path === path && isAllowed(route.access, roles)),
-  );
-  const document = html`<html lang="en">
-    <head>
-      <meta charset="utf-8" />
-      <meta name="viewport" content="width=device-width, initial-scale=1" />
-      <meta name="color-scheme" content="light dark" />
-      <title>${title} · admin-mirror</title>
-      <link rel="stylesheet" href="${link(assets.style.path)}" />
-      <link rel="icon" href="${link(assets.icon.path)}" type="image/svg+xml" />
-      <script type="module" src="${link(assets.script.path)}"></script>
-      ${onward === undefined ? null : html`<meta http-equiv="refresh" content="0;url=${onward}" />`}
-      ${refresh === undefined ? null : html`<noscript><meta http-equiv="refresh" content="${refresh}" /></noscript>`}
-    </head>
-    <body>
-      <a class="skip" href="#main">Skip to the content</a>
-      <header>
-        <a class="brand" href="${link('/')}">admin-mirror</a>
-        ${environment === undefined ? null : html`<strong class="environment ${environment.color ?? ''}">${environment.name}</strong>`}
-        ${caller === null ? null : html`<nav aria-label="Main">${entries.map((entry) => navTag(entry, visit))}</nav>`}
-        ${visit.offers('GET', '/find') ? findTag(visit) : null} ${caller === null ? null : whoTag(visit)}
-      </header>
-      <main id="main" tabindex="-1">
-        <h1>${title}</h1>
-        ${isReadOnly ? html`<p class="note">This console is read-only: it shows everything and changes nothing.</p>` : null}
-        ${body}
-      </main>
-      <footer>${caller === null ? 'admin-mirror' : `${server} · admin-mirror ${version()}`}</footer>
-    </body>
-  </html>`;
-  return `<!doctype html>\n${document.toString()}`;
-}
-
-function navTag([path, name]: (typeof menu)[number], { path: here, link }: Visit): Part {
-  const isHere = path === '/' ? here === '/' : here === path || here.startsWith(`${path}/`);
-  return html`<a href="${link(path)}" ${isHere ? html`aria-current="page"` : null}>${name}</a>`;
-}
-
-function findTag({ link, query, path }: Visit): Html {
-  return html`<form class="find" role="search" method="get" action="${link('/find')}">
-    <label
-      ><span class="unseen">Find a person</span>
-      <input
-        type="search"
-        name="q"
-        value="${path === '/find' ? query.get('q') : null}"
-        placeholder="Email, name or id of a person"
-        autocomplete="off"
-    /></label>
-  </form>`;
-}
-
-function whoTag({ caller, link }: Visit): Part {
-  return html`<form class="who" method="post" action="${link('/sign-out')}">
-    <a href="${link('/me')}">${caller?.account.name}</a> <button class="quiet">Sign out</button>
-  </form>`;
-}
-
-const types = { css: 'text/css; charset=utf-8', js: 'text/javascript; charset=utf-8', svg: 'image/svg+xml' } as const;
-
-/** The path contains a hash of the content, so browsers may keep the file for ever. */
-function asset(name: string, kind: keyof typeof types) {
-  const { bytes } = readRegularFile(fileURLToPath(new URL(`./assets/${name}.${kind}`, import.meta.url)));
-  return { path: `/assets/${name}-${hash('sha256', bytes).slice(0, 12)}.${kind}`, type: types[kind], bytes };
-}
-
-/** Reads the files beside this module. */
-export function loadAssets() {
-  return { style: asset('console', 'css'), script: asset('console', 'js'), icon: asset('icon', 'svg') };
 }

@@ -1,5 +1,6 @@
 /** How the columns of a layout were read the last time: a file beside the journal, by action and names of the columns. */
 import { Readable } from 'node:stream';
+import * as z from 'zod';
 import type { ColumnsQuestion } from '../bulk/sheet/columns.ts';
 import { explainFileError, readRegularFile } from '../model/files.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
@@ -7,7 +8,13 @@ import { writeDurableFile } from '../store/files/durable-file.ts';
 /** The newest are kept. */
 const mostLayouts = 200;
 
-type Known = Readonly<Record<string, readonly string[]>>;
+const knownLayouts = z.record(z.string(), z.array(z.string()));
+
+/** What is remembered; nothing if the file cannot be read, and why. */
+interface Remembered {
+  readonly known: z.infer<typeof knownLayouts>;
+  readonly problem: string | null;
+}
 
 export class Layouts {
   readonly #file: string;
@@ -16,24 +23,30 @@ export class Layouts {
     this.#file = file;
   }
 
-  find(action: string, question: ColumnsQuestion): readonly string[] | undefined {
-    return this.#read()[keyOf(action, question)];
+  /** The columns as they were read, if they are remembered; and why nothing can be remembered, for the person who is asked again. */
+  find(action: string, question: ColumnsQuestion) {
+    const { known, problem } = this.#read();
+    return { columns: known[keyOf(action, question)], problem };
   }
 
+  /** Remembers it. A file that cannot be read is replaced. */
   async keep(action: string, question: ColumnsQuestion, columns: readonly string[]): Promise<void> {
-    const { [keyOf(action, question)]: _, ...others } = this.#read();
+    const { [keyOf(action, question)]: _, ...others } = this.#read().known;
     const all = [...Object.entries(others), [keyOf(action, question), columns]].slice(-mostLayouts);
     const text = JSON.stringify(Object.fromEntries(all), undefined, 2);
     await writeDurableFile(this.#file, Readable.from([Buffer.from(`${text}\n`)]), AbortSignal.timeout(10_000));
   }
 
-  /** A file that cannot be read is as none: the person is asked again. */
-  #read(): Known {
+  #read(): Remembered {
     try {
-      return JSON.parse(readRegularFile(this.#file).bytes.toString('utf8')) as Known;
+      const text = readRegularFile(this.#file).bytes.toString('utf8');
+      return { known: knownLayouts.parse(JSON.parse(text)), problem: null };
     } catch (error) {
-      if (error instanceof SyntaxError || explainFileError(error, 'read', this.#file) !== undefined) return {};
-      throw error;
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { known: {}, problem: null };
+      const isDamaged = error instanceof SyntaxError || error instanceof z.ZodError;
+      const problem = isDamaged ? `${this.#file} is damaged` : explainFileError(error, 'read', this.#file)?.message;
+      if (problem === undefined) throw error;
+      return { known: {}, problem };
     }
   }
 }

@@ -4,7 +4,7 @@ import type { Readers } from '../data/readers.ts';
 import type { Journal } from '../journal/port.ts';
 import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';
-import { type Day, parseDay, secondMs } from '../model/time.ts';
+import { type Clock, momentForms, parseMoment, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import type { People } from '../people/people.ts';
 import type { Session, Sessions } from '../people/sign-in.ts';
 import type { Surroundings } from '../settings/settings.ts';
@@ -144,12 +144,21 @@ export function notFound(what = 'there is no such page'): NotFoundError {
   return new NotFoundError(what, { advice: 'It may have been removed, or the address has a mistake.' });
 }
 
-/** Returns the day in the field; undefined if it is empty. Throws a UsageError: ignoring a mistake would show the wrong day. */
-export function dayIn(query: URLSearchParams, field: string): Day | undefined {
+/**
+ * Returns the time in the field; undefined if it is empty. Throws a UsageError: ignoring a mistake would show the wrong time.
+ * @param dayEnd a day stands for its end
+ */
+export function timeIn(
+  query: URLSearchParams,
+  field: string,
+  clock: Clock,
+  dayEnd: 'day end' | null = null,
+): Timestamp | undefined {
   const text = query.get(field)?.trim() ?? '';
-  const day = parseDay(text);
-  if (day !== undefined || text === '') return day;
-  throw new UsageError(`"${text}" is not a day`, { advice: 'Write it as 2026-03-11.' });
+  if (text === '') return undefined;
+  const moment = parseMoment(text, clock.now(), dayEnd !== null);
+  if (moment !== undefined) return timestampOf(moment);
+  throw new UsageError(`"${text}" is not a time`, { advice: `Write ${momentForms}.` });
 }
 
 export function page(title: string, body: Html, more: { status?: number; refresh?: number } = {}): Reply {

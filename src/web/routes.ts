@@ -16,7 +16,7 @@ import {
 } from './pages/batch-acts.ts';
 import { resolve, rowPage } from './pages/batch-row.ts';
 import { batchFile, batchPage } from './pages/batch.ts';
-import { batchesPage, templateFile, uploadSheet } from './pages/batches.ts';
+import { batchesPage, newBatchPage, templateFile, uploadSheet } from './pages/batches.ts';
 import { answerQuestion, questionPage } from './pages/sheet-question.ts';
 import { findPage } from './pages/find.ts';
 import { homePage } from './pages/home.ts';
@@ -97,10 +97,11 @@ export const routes: readonly Route[] = [
   change('/data/:relation/:id/balance', makers, changeBalance, recordPage),
 
   get('/batches', batchRoles, batchesPage),
-  { ...change('/batches', makers, uploadSheet, batchesPage), takesFiles: true },
+  { ...change('/batches', makers, uploadSheet, newBatchPage), takesFiles: true },
+  get('/batches/new', makers, newBatchPage),
   get('/batches/templates/:template', makers, templateFile),
   get('/batches/uploads/:upload', makers, questionPage),
-  change('/batches/uploads/:upload', makers, answerQuestion, batchesPage),
+  change('/batches/uploads/:upload', makers, answerQuestion, newBatchPage),
   get('/batches/compare', comparers, comparePage),
   change('/batches/compare', comparers, startComparing),
   change('/batches/adopt', makers, startAdopting),

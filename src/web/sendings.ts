@@ -61,7 +61,8 @@ export class Sendings {
     const approved = await this.#opened(actor, this.#surroundings.signal, async (ports) => {
       // No file to compare with: the console deleted the sheet after planning, and sends the plan.
       await checkSendable(ports, batch, { file: null, again });
-      const question = await consentQuestion(ports.journal, batch, action, ports.client.address, undefined);
+      const { currency } = this.#surroundings.settings.bulk;
+      const question = await consentQuestion(ports.journal, batch, action, ports.client.address, currency);
       if (isSameTotal(typed, question.typed)) return `by typing ${question.typed}`;
       throw new UsageError('that is not the total; nothing was sent', {
         advice: `To ${question.doing}, type ${question.typed}.`,

@@ -9,7 +9,8 @@ import { systemError } from '../model/files.ts';
 import { minuteMs } from '../model/time.ts';
 import { type ConsoleAddress, limits, listen, openApp, originOf, Refused, strangerProblem } from './app.ts';
 import { uploadsOf } from './form-files.ts';
-import { anchor, documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
+import { documentOf, type Frame, loadAssets } from './frame.ts';
+import { anchor, html, problemTag, refusalStatus, refusalTag } from './html.ts';
 import {
   type Caller,
   type ConsolePorts,
@@ -107,7 +108,7 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
       const shown = await route.refused({ ...visit, refusal: error }, ports);
       if (shown.kind !== 'page') return shown;
       // Without `refresh`: loading the address of a form again would not show this page.
-      const body = html`${refusalTag(error, ports)} ${shown.body}`;
+      const body = html`${refusalTag(error, ports, visit.params['batch'])} ${shown.body}`;
       return page(shown.title, body, { status: shown.status ?? refusalStatus(error) });
     }
   }

@@ -40,6 +40,8 @@ export interface KeptSheet extends SheetChoices {
   /** The account that sent it. */
   readonly account: string;
   readonly question: SheetQuestion;
+  /** Why the answers to earlier questions are not known any more; null if they are. */
+  readonly forgotten: string | null;
 }
 
 const uploadLimits = {
@@ -178,13 +180,20 @@ export class Uploads {
       throw new UsageError(error.message.replaceAll(path, name), { advice: error.advice, cause: error });
     });
     if ('batch' in planned) return planned.batch;
-    const known = 'columns' in planned ? this.#layouts.find(action, planned.columns) : undefined;
-    if (known !== undefined && columns.length === 0) {
-      return this.#plan(sheet, { ...answers, columns: known }, actor, signal);
+    const remembered = 'columns' in planned ? this.#layouts.find(action, planned.columns) : null;
+    if (remembered?.columns !== undefined && columns.length === 0) {
+      return this.#plan(sheet, { ...answers, columns: remembered.columns }, actor, signal);
     }
     await this.#makeRoom();
     const at = this.#surroundings.clock.now();
-    const kept = { ...sheet, question: planned, answers, account: actor.account ?? '', at };
+    const kept = {
+      ...sheet,
+      question: planned,
+      forgotten: remembered?.problem ?? null,
+      answers,
+      account: actor.account ?? '',
+      at,
+    };
     this.#kept.set(id, kept);
     return kept;
   }

@@ -3,10 +3,14 @@
  * line has it; this table has the browser's word for each.
  */
 
-/** @param operands what follows the name of the command */
-type Words = (operands: readonly string[]) => string;
+/**
+ * @param operands what follows the name of the command
+ * @param here the batch whose page shows the message
+ */
+type Words = (operands: readonly string[], here?: string) => string;
 
-const ofBatch: Words = ([batch]) => (batch === undefined ? 'the page Batches' : `the page of batch ${batch}`);
+const pageOf = (batch: string, here?: string): string => (batch === here ? 'this page' : `the page of batch ${batch}`);
+const ofBatch: Words = ([batch], here) => (batch === undefined ? 'the page Batches' : pageOf(batch, here));
 const people: Words = () => 'the page People';
 const changeBalance: Words = ([user = '', ...flags]) => {
   const [, type, amount, text] = /^--type (\w+) --amount (\S+) --description (".*")$/.exec(flags.join(' ')) ?? [];
@@ -22,11 +26,12 @@ const byPath: Readonly<Record<string, Words>> = {
   'bulk submit': ofBatch,
   'bulk approve': ofBatch,
   'bulk apply': ofBatch,
-  'bulk resume': ([batch]) => `“Go on”${batch === undefined || batch.startsWith('-') ? '' : ` on ${ofBatch([batch])}`}`,
-  'bulk resolve': ([batch = '', , row]) => `the page of row ${row} of batch ${batch}`,
-  'bulk template': () => 'the template on the page Batches',
+  'bulk resume': ([batch = '-'], here) =>
+    `“Go on”${batch.startsWith('-') || batch === here ? '' : ` on ${pageOf(batch)}`}`,
+  'bulk resolve': ([batch = '', , row], here) => `the page of row ${row}${batch === here ? '' : ` of batch ${batch}`}`,
+  'bulk template': () => 'the template behind “New batch”',
   'bulk reconcile': () => 'a decision about the journal, which an operator records',
-  'bulk run': () => '“A new batch” on the page Batches',
+  'bulk run': () => '“New batch” on the page Batches',
   'users update-balance': changeBalance,
   'users delete': ([user = '']) => `a batch “delete” with user ${user}`,
   'people add': people,
@@ -42,6 +47,16 @@ const whole: Readonly<Record<string, Words>> = {
   schema: () => 'the page SQL',
   doctor: () => 'the check of the set-up (“doctor”, which an operator runs)',
   'store copy': () => 'the move of the journal, which an operator ends',
+  schedule: () => 'the worker, which an operator starts,',
+  'schedule --once NAME': () => 'an operator',
+  'sync --allow-deletions': () => 'a sync with that permission, which an operator gives,',
+  'status --verbose': () => 'the page of the last run',
+  publish: () => 'publishing, which an operator starts,',
+  'publish --full': () => 'publishing anew, which an operator does,',
+  config: () => 'the list of settings, which an operator can show,',
+  reports: () => 'the page Reports',
+  'query --chart': () => 'the page SQL',
+  'bulk reconcile --accept-journal --reason "…"': () => 'a decision about the journal, which an operator records',
   sync: startSync,
   'sync --full': startSync,
   status: () => 'the page Home',
@@ -56,9 +71,9 @@ const flags: Readonly<Record<string, string>> = {
 };
 
 /** Returns what the browser calls it; undefined if the console has no such thing. */
-export function consoleWords(code: string): string | undefined {
+export function consoleWords(code: string, here?: string): string | undefined {
   const [program, ...words] = code.split(' ');
   if (program !== 'admin-mirror') return flags[code];
   const [first = '', second = '', ...operands] = words;
-  return whole[words.join(' ')]?.([]) ?? byPath[`${first} ${second}`]?.(operands);
+  return whole[words.join(' ')]?.([]) ?? byPath[`${first} ${second}`]?.(operands, here);
 }

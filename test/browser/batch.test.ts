@@ -25,7 +25,7 @@ async function plan(
   title: string,
   rows: readonly string[],
 ) {
-  await page.goto('/batches');
+  await page.goto('/batches/new');
   await page.getByLabel(/^What to call it/).fill(title);
   const text = rows.map((row) => `${newUser(sandbox, 10)},${row}\n`).join('');
   await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, 'sheet.csv', csv + text));

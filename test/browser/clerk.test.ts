@@ -51,12 +51,13 @@ describe('a finance clerk', () => {
       const { page, problems } = await open(url);
       await signIn(page, 'carla');
       await page.getByRole('link', { name: 'Batches' }).click();
+      await page.getByRole('link', { name: 'New batch' }).click();
       const { text: template } = await downloaded(page.getByRole('link', { name: 'Template for balance as .csv' }));
       const [head = ''] = template.split(/\r?\n/);
       const rows = [`${a},add,2.50,Refund`, `${b},add,seven,Refund`, `77777,add,1,Refund`, `${d},give,4,Refund`];
       const plan = page.getByRole('button', { name: 'Plan it' });
       // A file that is not a sheet is refused on the same page, where the next one can be dropped.
-      await drop(page, fileOf(folder, 'refunds.pdf', 'x'), page.getByRole('heading', { name: 'Batches', exact: true }));
+      await drop(page, fileOf(folder, 'refunds.pdf', 'x'), page.getByRole('heading', { name: 'New batch' }));
       await page.getByText('refunds.pdf is chosen.').waitFor();
       await page.getByLabel('Action').selectOption('notify');
       await plan.click();
@@ -84,6 +85,7 @@ describe('a finance clerk', () => {
         .replace('77777,add', `${c},add`)
         .replace('give,4', 'add,4');
       await page.getByRole('link', { name: 'Batches' }).click();
+      await page.getByRole('link', { name: 'New batch' }).click();
       await page.getByLabel('Action').selectOption('balance');
       await page
         .getByLabel(/^Sheet: .* at most 50 MB and 10,000 rows/)
@@ -159,7 +161,7 @@ describe('a finance clerk', () => {
 
       // An unknown row is looked up again after the server shows it; nothing is sent for that.
       await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
-      await page.getByText(/Continue later with “Go on” .*: it looks again\. The page of batch/).waitFor();
+      await page.getByText(/Continue later with “Go on”: it looks again\. This page says/).waitFor();
       expect(await findingsOf(page)).toEqual([]);
       control.advanceClock(2 * minuteMs);
       await page.getByRole('button', { name: 'Go on' }).click();
@@ -171,7 +173,7 @@ describe('a finance clerk', () => {
       expect(records.map((record) => record['_token'])).toEqual(
         control.ledger().map(({ body }) => String(body['description']).split(' ').at(-1)),
       );
-      const receipt = await downloaded(page.getByRole('link', { name: 'receipt.html' }));
+      const receipt = await downloaded(page.getByRole('link', { name: /^Receipt/ }));
       expect(receipt.text).toContain(String(second.split('/').at(-1)));
 
       // The valid row of the first sheet is still to be sent, and needs no approval.
@@ -189,7 +191,7 @@ describe('a finance clerk', () => {
 /** Plans a batch that pays each of them 2.00; returns the address of its page. */
 async function planned(page: Page, folder: string, users: readonly number[]): Promise<string> {
   const rows = users.map((user) => `${user},add,2,Refund\n`).join('');
-  await page.goto('/batches');
+  await page.goto('/batches/new');
   await page.getByLabel('Action').selectOption('balance');
   await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, 'refunds.csv', csv + rows));
   await page.getByRole('button', { name: 'Plan it' }).click();
@@ -354,6 +356,7 @@ test('a clerk without scripts can go from the sheet to the results', { timeout: 
   await page.goto('/');
   const rows = users.map((user, at) => `${user};add;${at},50\n`).join('');
   await page.getByRole('link', { name: 'Batches' }).click();
+  await page.getByRole('link', { name: 'New batch' }).click();
   await page.getByLabel('Action').selectOption('balance');
   await page.getByLabel(/^Sheet: /).setInputFiles(fileOf(folder, 'refunds.csv', `user_id;type;amount\n${rows}`));
   await page.getByRole('button', { name: 'Plan it' }).click();

@@ -40,14 +40,14 @@ function check(claimed: number | null, repeats: readonly SentRow[]): void {
 
 describe('a row that is claimed', () => {
   test('is refused if anything did the same', () => {
-    expect(() => check(null, [sent('one', 1, 2)])).toThrow(/1 row was sent before/);
+    expect(() => check(null, [sent('one', 1, 2)])).toThrow(/this change was sent before/);
     expect(() => check(null, [])).not.toThrow();
   });
 
   test('for the second time is refused for rows that were claimed since, not for those known then', () => {
     expect(() => check(5, [sent('known', 1, 2)])).not.toThrow();
     expect(() => check(5, [sent('at the same time', 5, 7)])).not.toThrow();
-    expect(() => check(5, [sent('since', 6, 7)])).toThrow(/1 row was sent before/);
+    expect(() => check(5, [sent('since', 6, 7)])).toThrow(/this change was sent before/);
   });
 });
 
@@ -107,7 +107,7 @@ describe('a claim', () => {
     expect(decideClaim(seen, meant, consent)).toContainEqual({ kind: 'again', note: 'planned so' });
     expect(decideClaim(seen, meant, again)).toContainEqual({ kind: 'again', note: 'it is meant' });
     const later = () => decideClaim(seen, { ...meant, state: 'stopped' }, { ...consent, approved: null });
-    expect(refusal(later)).toMatch(/1 row was sent before/);
+    expect(refusal(later)).toMatch(/this change was sent before/);
   });
 
   test('is refused if the batch was ended meanwhile, and does not say that it was approved', () => {
@@ -150,12 +150,14 @@ describe('a claim', () => {
 
   test('is refused for a file or rows that were sent, but not for rows that were claimed before', () => {
     const other = { batch: 'one', createdAt: at(1), appliedAt: null, fileHash: 'f1' };
-    const refused = (like: object, fileHash: string | null = 'f2', rows = [planned]) =>
+    const refused = (like: object, fileHash: string | null = 'f2', rows = [planned, { ...planned, row: 3 }]) =>
       refusal(() => decideClaim({ ...clear, rows, like: [batchNamed(like)] }, { ...batch, fileHash }, consent));
     expect(refused(other)).toMatch(/the same rows were sent before, on 2026-03-11 10:01 UTC as batch one/);
     expect(refused({ ...other, appliedAt: at(5) })).toMatch(/sent before, on 2026-03-11 10:05/);
     expect(refused({ ...other, fileHash: 'f2' })).toMatch(/\| this file was sent before/);
     expect(refused({ ...other, fileHash: null }, null)).toMatch(/\| the same rows were sent before/);
+    // Nobody need have written one row into a file.
+    expect(refused({ ...other, fileHash: 'f2' }, 'f2', [planned])).toMatch(/\| this change was sent before/);
     const claimed = { ...planned, claimedAt: at(9) };
     expect(refused(other, 'f2', [claimed])).toBe('none');
     expect(refused(other, 'f2', [claimed, planned])).toMatch(/sent before/);
@@ -250,7 +252,7 @@ describe('before anybody is asked to consent', () => {
     expect(await check('one')).toBe('none');
     await journal.claim('one', termsOf(rules, clock), () => []);
     await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [row()]);
-    expect(await check('two')).toMatch(/1 row was sent before/);
+    expect(await check('two')).toMatch(/this change was sent before/);
     expect(await check('two', { ...none, again: { reason: 'it is meant' } })).toBe('none');
     const meant = { batch: 'three', hash: 'h3', fileHash: 'f3', rowsDigest: 'd3', againReason: 'planned so' };
     await journal.addBatch(newBatch(meant), [row()]);

@@ -92,7 +92,7 @@ describe('a write that is made late', () => {
     const one = await undo(journal, client, paid.batch);
     await lost(sandbox, journal, client, one, user);
     const other = await undo(journal, client, paid.batch);
-    await expect(send(journal, client, other)).rejects.toThrow(/row was sent before; nothing was sent now/);
+    await expect(send(journal, client, other)).rejects.toThrow(/1 row was sent before; nothing was sent now/);
     sandbox.control.commitLate();
     await send(journal, client, other, { againReason: 'it was not made' });
     expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
@@ -135,7 +135,7 @@ describe('a write that is made late', () => {
     await send(journal, client, batch, { clock: later });
     expect(await states(batch)).toEqual(['not_applied', 'applied']);
     expect((await intentsOf(journal, batch))[0]?.problem).toBe('the balance is 90.00, and the row expects 100.00');
-    await expect(plan(journal, client, sheetOf([[user, 'add', '5']]))).rejects.toThrow(/row was sent before/);
+    await expect(plan(journal, client, sheetOf([[user, 'add', '5']]))).rejects.toThrow(/this change was sent before/);
     sandbox.control.commitLate();
     await send(journal, client, batch, { clock: later });
     expect([balance(), await states(batch)]).toEqual([95, ['applied', 'applied']]);

@@ -104,7 +104,7 @@ describe('limits', () => {
       const { code, stderr } = await byHand(type, amount);
       expect([code, stderr]).toEqual([
         2,
-        expect.stringMatching(/more than bulk.max_row allows \(1000\); nothing was sent/),
+        expect.stringMatching(/more than bulk.max_row allows \(1,000\); nothing was sent/),
       ]);
     }
     const bounded = { ADMIN_MIRROR_BULK_MAX_DAY: '15' };

@@ -64,13 +64,19 @@ describe('A receipt', () => {
     ]);
     expect(steps.slice(1).map((cells) => cells[3])).toEqual(['planned', 'confirmed', 'sending began', 'stopped']);
     expect(steps[2]).toContain('by the hash of the plan');
-    expect(rows.slice(1).map(([row, user = '', , , , , state]) => [Number(row), parseInt(user, 10), state])).toEqual(
-      ['applied', 'applied', 'applied', 'skipped', 'unknown'].map((state, at) => [at + 2, users[at], state]),
-    );
-    expect(rows[1]?.slice(2, 7)).toEqual(['add, 5.25, Credit', '10.00 → 15.25', '10.00', '15.25', 'applied']);
-    expect(rows[1]?.[7]).toMatch(/^its mark, found on the server *am:/);
+    expect(
+      rows
+        .slice(1)
+        .map(([row, user = '', , , , state = '']) => [
+          Number(row),
+          parseInt(user, 10),
+          /^(?:applied|skipped|unknown)/.exec(state)?.[0],
+        ]),
+    ).toEqual(['applied', 'applied', 'applied', 'skipped', 'unknown'].map((state, at) => [at + 2, users[at], state]));
+    expect(rows[1]?.slice(2, 5)).toEqual(['add, 5.25, Credit', '10.00', '15.25']);
+    expect(rows[1]?.[5]).toMatch(/^applied *its mark is on the server *am:/);
     // To the minute.
-    expect(rows[1]?.[8]).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/);
+    expect(rows[1]?.[6]).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/);
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(JSON.parse(readFileSync(`${path}.manifest.json`, 'utf8'))).toMatchObject({
       batch,
@@ -109,9 +115,7 @@ describe('A receipt', () => {
     const page = readFileSync(join(folder, 'after.html'), 'utf8');
     expect(page).not.toContain('This batch is not done');
     const [, , steps, rows] = tablesIn(page);
-    expect(rows?.[5]).toEqual(
-      expect.arrayContaining(['not applied', expect.stringContaining('the statement of a person')]),
-    );
+    expect(rows?.[5]).toEqual(expect.arrayContaining([expect.stringMatching(/^not applied *a person said so/)]));
     expect(steps).toContainEqual(
       expect.arrayContaining(['not applied row 6', 'decided by a person: seen in the panel']),
     );

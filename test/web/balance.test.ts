@@ -49,7 +49,11 @@ test('one balance is changed from the page of the user by a batch of one row, an
   expect(sandbox.control.get('users', user)).toMatchObject({ balance: 13 });
   // The same again needs a reason.
   const again = await change({});
-  expect([again.status, await again.text()]).toEqual([422, expect.stringContaining('was sent before, on ')]);
+  const words = (await again.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+  expect([again.status, words]).toEqual([422, expect.stringContaining('this change was sent before, on ')]);
+  expect(words).toContain('give the reason for sending it again, under “More” or “It was sent before”');
+  expect(/sent before, on [^]*?Balance/.exec(words)?.[0]).not.toMatch(/file|sheet|jsonl/);
+  expect(plan).not.toContain('jsonl');
   expect((await change({ again: 'another outage' })).status).toBe(303);
   expect(made(sandbox)).toBe(2);
 });
@@ -85,4 +89,27 @@ test('above its bound it needs approval, and nobody but a maker has the form', a
   expect((await analyst.post(`/data/users/${user}/balance`, { type: 'add', amount: '1', reason: 'x' })).status).toBe(
     403,
   );
+});
+
+test('what a batch says of amounts has the currency, as everywhere', async () => {
+  const config =
+    'bulk: {currency: EUR, max_row: 5000, max_day: 1700, approval: {balance: {net: 1000, row_amount: 1000}}}\n';
+  const { user, sandbox, clerk, read } = await office(config);
+  const users = [user, newUser(sandbox, 10), newUser(sandbox, 10)];
+  const changes = ['add,1', 'remove,12', 'add,1200'].map((change, at) => `${users[at]},${change},Refund\n`);
+  const sheet = async (rows: string): Promise<string> => {
+    const text = `user_id,type,amount,description\n${rows}`;
+    return (await clerk.upload('/batches', { action: 'balance' }, 'credit.csv', text)).headers.get('location') ?? '';
+  };
+  const place = await sheet(changes.join(''));
+  const page = await read(place);
+  expect(page).toContain(`the balance of user ${users[1]} would be -2.00 EUR`);
+  expect(page).toContain('more than 10 times the median of 12.00 EUR');
+  expect(page).toContain('one row changes a balance by 1,200 EUR, more than 1,000 EUR');
+  expect(page).toContain('the net total is 1,189 EUR, more than 1,000 EUR');
+  expect(await read(await sheet(`${user},add,6000,Refund\n`))).toContain(
+    'the balance would change by 6,000.00 EUR, more than bulk.max_row allows (5,000 EUR)',
+  );
+  const refused = await clerk.post(`${place}/send`, { typed: '1' });
+  expect(await refused.text()).toContain('EUR');
 });

@@ -164,7 +164,7 @@ describe('a finance clerk', () => {
     await send(clerk, await plan(clerk, row), '5');
     const refused = await clerk.upload('/batches', balance, 'credit.csv', csv + row);
     const text = await read(refused);
-    expect([refused.status, text]).toEqual([422, expect.stringContaining('this file was sent before')]);
+    expect([refused.status, text]).toEqual([422, expect.stringContaining('this change was sent before')]);
     expect(text).toContain('To send it again on purpose, give the reason');
     const words = { ...balance, again: 'the bonus of April' };
     const place = await ledTo(await clerk.upload('/batches', words, 'credit.csv', csv + row));
@@ -177,7 +177,7 @@ describe('a finance clerk', () => {
     const place = await plan(clerk, '1,add,5,x\n');
     expect(await (await clerk.get('/data/users/1')).text()).toContain(`href="${place}"`);
     const analyst = await (await (await browser('ana', ['analyst'])).get('/data/users/1')).text();
-    expect(analyst).toContain('<td class="text">credit</td>');
+    expect(analyst).toContain('data-name="Batch">credit</td>');
     expect(analyst).not.toContain(`href="${place}"`);
   });
 
@@ -257,6 +257,10 @@ describe('a finance clerk', () => {
     sandbox.control.advanceClock(11 * minuteMs);
     await ledTo(await clerk.post(`${place}/resume`));
     expect(await whenEnded(clerk, place)).toContain('✗ done, not all');
+    expect(await read(await clerk.get(`${place}/rows/2`))).toContain('✓ applied · done: its mark is on the server');
+    expect(await read(await clerk.get(`${place}/rows/3`))).toContain(
+      '✗ not applied · sent, and not done: its mark is not on the server',
+    );
     await ledTo(await clerk.post(`${place}/rows/3/resolve`, { outcome: 'resend', reason: 'asked the support' }));
     await ledTo(await clerk.post(`${place}/resume`));
     expect(await whenEnded(clerk, place)).toContain('✓ done');

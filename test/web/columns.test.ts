@@ -1,4 +1,6 @@
 // @module-tag full
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, made } from '../support/bulk-cli.ts';
@@ -42,6 +44,24 @@ test('a sheet with columns of its own is read as the person says; the next one w
   const next = await upload(sheet(6));
   expect(next).toMatch(/^\/batches\/\d/);
   expect(await read(next)).toContain('add: 2 rows, 12.00');
+});
+
+test.each([
+  ['is damaged', '{"balance": '],
+  ['is of another form', '{"balance": 5}'],
+])('if what is remembered of earlier sheets %s, the question says so, once', async (_, damaged) => {
+  const { clerk, folder, users, upload, read } = await office();
+  const sheet = (amount: number) => `Wer,Wieviel\n${users.map((user) => `${user},${amount}\n`).join('')}`;
+  const file = join(folder, 'data', 'sheet-layouts.json');
+  expect(await read(await upload(sheet(5)))).not.toContain('What was remembered');
+  writeFileSync(file, damaged);
+  const place = await upload(sheet(5));
+  expect(await read(place)).toMatch(
+    /What was remembered of earlier sheets is lost: .*sheet-layouts\.json is damaged\./,
+  );
+  await clerk.post(place, { 'of:user_id': 'Wer', 'of:amount': 'Wieviel', 'of:type': '=add' });
+  expect(await read(await upload(`Kunde,Wieviel\n${users[0]},5\n`))).not.toContain('What was remembered');
+  expect(await upload(sheet(6))).toMatch(/^\/batches\/\d/);
 });
 
 test('values say what a column is if its name does not, and a column that all rows share can be left out of the sheet', async () => {

@@ -25,7 +25,7 @@ function faultsIn(markup: string): string[] {
     if (end === '' && isField && !open.includes('label')) faults.push(`${tag} has no label`);
     if (end === '' && name === 'td' && !open.includes('tbody')) faults.push('a cell outside a body');
   }
-  const tables = markup.match(/<table>/g)?.length ?? 0;
+  const tables = markup.match(/<table\b/g)?.length ?? 0;
   if ((markup.match(/<thead>/g)?.length ?? 0) !== tables) faults.push('a table has no head');
   return [...faults, ...open.map((name) => `${name} is never closed`)];
 }

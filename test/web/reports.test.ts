@@ -212,7 +212,7 @@ describe('a statement that is saved', () => {
     expect(await textOf(await ann.get('/reports'))).toMatch(/Customers all Who came since your own By status\./);
     const rita = await browser('rita', ['reader']);
     const page = await markupOf(await rita.get('/reports/who-came-since'));
-    expect(page).toContain('<input type="date" name="p.since" value="2016-');
+    expect(page).toContain('<input name="p.since" value="" placeholder="3650d"');
     const active = sandbox.control.dump('users').filter(({ status }) => status === 'active').length;
     expect(page.replaceAll(/<[^>]*>/g, ' ')).toMatch(new RegExp(`active +${active} `));
     expect(page).not.toContain('Remove this report');
@@ -226,6 +226,10 @@ describe('a statement that is saved', () => {
     expect((await rita.post('/reports/who-came-since/remove')).status).toBe(403);
     await ann.post('/reports/who-came-since/remove');
     expect((await ann.get('/reports/who-came-since')).status).toBe(404);
+    const audit = await textOf(await (await browser('olga', ['operator'])).get('/audit'));
+    for (const act of ['saved', 'removed']) {
+      expect(audit).toMatch(new RegExp(`report ${act}: who-came-since +\\S+ \\S+ UTC +ann`));
+    }
     expect((await ann.post('/reports/top-balances/remove')).status).toBe(422);
     expect((await ann.get('/reports/top-balances')).status).toBe(200);
   });

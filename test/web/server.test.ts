@@ -11,6 +11,7 @@ import { limits } from '../../src/web/app.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
 import { invoke } from '../support/invoke.ts';
+import { minuteMs, timestampOf } from '../../src/model/time.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { mirroredFolder } from '../support/mirror.ts';
 import { operator } from '../support/people.ts';
@@ -151,8 +152,8 @@ describe('the audit', () => {
     const { browser } = await startConsole();
     const anna = await browser('anna', [...roles]);
     for (const [query, words] of [
-      ['since=22.11.2026', 'is not a day'],
-      ['until=2026-02-30', 'is not a day'],
+      ['since=22.11.2026', 'is not a time'],
+      ['until=2026-02-30', 'is not a time'],
       ['user=abc', 'is not the id of a user'],
       ['user=9007199254740993', 'is not the id of a user'],
     ] as const) {
@@ -165,6 +166,19 @@ describe('the audit', () => {
     );
     expect(await (await anna.get('/audit?until=9999-12-31')).text()).toContain('account added');
     expect(await (await anna.get('/audit?since=&until=&user=&person=&batch=')).text()).toContain('account added');
+  });
+
+  test('takes a time in every way that commands take one', async () => {
+    const { browser, clock } = await startConsole();
+    const anna = await browser('anna', [...roles]);
+    const later = timestampOf(clock.now() + minuteMs);
+    const found = async (query: string) => (await (await anna.get(`/audit?${query}`)).text()).includes('account added');
+    for (const since of ['1h', later.slice(0, 10), '2026-03-11 00:00'])
+      expect([since, await found(`since=${since}`)]).toEqual([since, true]);
+    for (const since of [later.slice(0, 16), later])
+      expect([since, await found(`since=${since}`)]).toEqual([since, false]);
+    expect(await found('until=1h')).toBe(false);
+    expect(await found(`until=${later.slice(0, 10)}`)).toBe(true);
   });
 
   test('shows the newest steps, and says that there are older ones', async () => {

@@ -13,15 +13,15 @@ test.each([
   ['Say so: `admin-mirror bulk resolve b1 --row 3 --applied --reason "…"`.', 'Say so: the page of row 3 of batch b1.'],
   ['Then run `admin-mirror sync`.', 'Then run “Sync” on the page Runs.'],
   [
-    'Run `admin-mirror sync --allow-deletions`, or `npm`.',
-    'Run <code>admin-mirror sync --allow-deletions</code> on the command line, or <code>npm</code>.',
+    'Run `admin-mirror forget 7`, or `npm`.',
+    'Run <code>admin-mirror forget 7</code> on the command line, or <code>npm</code>.',
   ],
 ])('a page of the console shows %j as %j', (said, shown) => {
   expect(String(html`${prose(said)}`).replaceAll('&quot;', '"')).toBe(shown);
 });
 
-test('every command that a message about batches, people or requests names has words in the console', () => {
-  const files = globSync('src/{bulk,journal,people,api}/**/*.ts', { cwd: projectFolder });
+test('every command that a message names has words in the console', () => {
+  const files = globSync('src/{bulk,journal,people,api,worker,store,mirror,model}/**/*.ts', { cwd: projectFolder });
   const named = files.flatMap((file) => {
     // What a message puts in is a word like any other; in one place it is `apply` or `resume`.
     const text = readFileSync(join(projectFolder, file), 'utf8')

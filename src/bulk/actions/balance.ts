@@ -3,7 +3,7 @@ import { Big } from 'big.js';
 import { exactNumber } from '../../api/exact.ts';
 import { balanceChangeTypes } from '../../model/operations.ts';
 import type { Action, KnownUser, Preview, Target } from '../action.ts';
-import { moneyOf, moneyText } from '../../model/money.ts';
+import { amountWords, moneyOf, moneyText } from '../../model/money.ts';
 import type { RowReader } from '../row-reader.ts';
 import { tokenLength, withToken } from '../token.ts';
 import {
@@ -92,19 +92,20 @@ function readRow(row: RowReader): BalanceParameters {
   };
 }
 
-function previewOf(parameters: BalanceParameters, user: KnownUser): Preview {
+function previewOf(parameters: BalanceParameters, user: KnownUser, currency?: string): Preview {
   const { balance: before } = user;
   if (before === null) return { problem: { column: null, problem: `the balance of user ${user.id} cannot be read` } };
   const { expected_balance: expected } = parameters;
   const result = resultOf(parameters, before);
   const after = moneyText(result);
-  const problem = `the balance is ${before}, and the row expects ${expected}`;
+  const words = (amount: string): string => amountWords(amount, currency);
+  const problem = `the balance is ${words(before)}, and the row expects ${words(expected ?? '')}`;
   return {
     before,
     after,
     change: moneyText(result.minus(before)),
     ...(expected !== null && !new Big(expected).eq(before) && { problem: { column: 'expected_balance', problem } }),
-    ...(result.lt(0) && { warning: `the balance of user ${user.id} would be ${after}` }),
+    ...(result.lt(0) && { warning: `the balance of user ${user.id} would be ${words(after)}` }),
     user: { ...user, balance: after },
   };
 }

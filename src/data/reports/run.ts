@@ -22,7 +22,7 @@ const forms: Readonly<Record<ParameterType, string>> = {
 };
 
 /** Returns the value to bind; undefined if the text does not have the type. Days and times are UTC. */
-export function valueOf(type: ParameterType, text: string, now: number): Value | undefined {
+function valueOf(type: ParameterType, text: string, now: number): Value | undefined {
   const trimmed = text.trim();
   switch (type) {
     case 'date': {

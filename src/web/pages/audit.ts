@@ -5,9 +5,9 @@ import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { writtenId } from '../../model/records.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { addDays, startOfDay, timestampOf, unlessAborted } from '../../model/time.ts';
-import { anchor, html, type Html, type Part, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
+import { unlessAborted } from '../../model/time.ts';
+import { anchor, html, type Html, type Part, problemTag, stateTag, tableTag, timeField, timeTag } from '../html.ts';
+import { type ConsolePorts, page, type Reply, timeIn, type Visit } from '../route.ts';
 
 /** Only the newest steps are read, and the newest acts shown. A shorter period or `admin-mirror audit` shows the others. */
 const maxRead = 2_000;
@@ -19,20 +19,19 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const { query, link, refusal } = visit;
   const text = (name: string): string => query.get(name)?.trim() ?? '';
   const form = html`<form method="get" action="${link('/audit')}" class="fields">
-    <label>From <input type="date" name="since" value="${text('since')}" /></label>
-    <label>Until <input type="date" name="until" value="${text('until')}" /></label>
+    ${timeField('From', 'since', query)} ${timeField('Until', 'until', query)}
     <label>Person <input name="person" value="${text('person')}" /></label>
     <label>Batch <input name="batch" value="${text('batch')}" /></label>
     <label>User <input name="user" inputmode="numeric" value="${text('user')}" /></label>
-    <button>Show</button>
+    <button class="quiet">Show</button>
   </form>`;
   if (refusal !== null) return page('Audit', form);
-  const [since, until] = [dayIn(query, 'since'), dayIn(query, 'until')];
+  const since = timeIn(query, 'since', ports.clock);
+  const until = timeIn(query, 'until', ports.clock, 'day end');
   const user = text('user') === '' ? undefined : userIn(text('user'));
   const filter: AuditFilter = {
-    ...(since !== undefined && { since: timestampOf(startOfDay(since)) }),
-    // Nothing comes after the last day of the calendar, so no end is needed there.
-    ...(until !== undefined && addDays(until, 1) > until && { until: timestampOf(startOfDay(addDays(until, 1))) }),
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && { until }),
     ...(text('person') !== '' && { person: text('person') }),
     ...(text('batch') !== '' && { batch: text('batch') }),
     ...(user !== undefined && { user }),
@@ -46,22 +45,22 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     ${tableTag<Act>(
       'Who did what, the newest first',
       [
-        // A phone shows only the first column whole.
         [
           'What',
-          ({ words, steps }) => [
-            linked(visit, words, steps[0]),
+          ({ words, steps }) =>
             steps.length === 1
-              ? null
+              ? linked(visit, words, steps[0])
               : html`<details>
-                  <summary class="small soft">${counted(steps.length, 'step')}</summary>
-                  ${stepsTag(visit, steps.slice(0, maxSteps))}
+                  <summary>${words} <span class="soft">${counted(steps.length, 'step')}</span></summary>
+                  ${linked(visit, 'Open its page', steps[0])} ${stepsTag(visit, steps.slice(0, maxSteps))}
                   ${steps.length > maxSteps ? html`<p class="soft">… and ${grouped(steps.length - maxSteps)} more.</p>` : null}
                 </details>`,
-          ],
         ],
         ['When', ({ steps: [{ at }] }) => timeTag(at)],
-        ['Who', ({ steps: [{ actor }] }) => actorText(actor)],
+        [
+          'Who',
+          ({ steps: [{ actor }] }) => html`<span title="${actorText(actor)}">${actor.account ?? actor.name}</span>`,
+        ],
       ],
       shown,
       'Nothing was found.',

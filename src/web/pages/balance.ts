@@ -73,7 +73,7 @@ async function sentSince(
   return [...ofRows, ...ofWrites].sort((a, b) => (a.at < b.at ? -1 : 1));
 }
 
-function formTag({ link, form }: Visit, user: number): Html {
+function formTag({ link, form, refusal }: Visit, user: number): Html {
   return html`<details ${form.get('amount') === null ? null : html`open`}>
     <summary>Change the balance</summary>
     <p>
@@ -89,7 +89,7 @@ function formTag({ link, form }: Visit, user: number): Html {
       </p>
       ${textField('Amount', 'amount', html`required inputmode="decimal" maxlength="30" value="${form.get('amount')}"`)}
       ${textField('Reason, which the user sees', 'reason', html`required maxlength="200" value="${form.get('reason')}"`)}
-      <details>
+      <details ${refusal === null ? null : html`open`}>
         <summary>It was sent before</summary>
         ${reasonField('Reason for sending it again, which stays on record', 'again')}
       </details>
@@ -97,6 +97,9 @@ function formTag({ link, form }: Visit, user: number): Html {
     </form>
   </details>`;
 }
+
+/** What the file of a change is called that nobody wrote into a file. */
+export const typedFile = 'typed-in-the-console.jsonl';
 
 /** Plans a batch of one row: with its bounds, its approval, its record and its proof, and nobody is paid twice by a second click. */
 export async function changeBalance(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -123,12 +126,6 @@ export async function changeBalance(visit: Visit, ports: ConsolePorts): Promise<
   const bytes = (async function* () {
     yield Buffer.from(`${row}\n`);
   })();
-  const planned = await ports.uploads.take(
-    bytes,
-    `balance-${user}.jsonl`,
-    choices,
-    actorOf(visit, ports),
-    visit.signal,
-  );
+  const planned = await ports.uploads.take(bytes, typedFile, choices, actorOf(visit, ports), visit.signal);
   return redirect(link(typeof planned === 'string' ? `/batches/${planned}` : `/batches/uploads/${planned.id}`));
 }

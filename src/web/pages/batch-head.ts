@@ -8,6 +8,7 @@ import { amountWords } from '../../model/money.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { anchor, factsTag, html, type Html, timeTag } from '../html.ts';
 import type { ConsolePorts, Visit } from '../route.ts';
+import { typedFile } from './balance.ts';
 import { nextWords } from './batch-acts.ts';
 import { batchState } from './batches.ts';
 
@@ -41,8 +42,8 @@ export function headTag(
     ${differs === null ? null : html`<p class="problem">${differs}</p>`}
     <p>${nextWords(visit, report)}</p>
     <p class="soft">
-      ${counted(rows, 'row')}${batch.file === null ? null : ` from ${batch.file}`}${wrong} · planned by
-      ${names(people.planned)}, ${timeTag(batch.createdAt)}${did}
+      ${counted(rows, 'row')}${batch.file === null || batch.file === typedFile ? null : ` from ${batch.file}`}${wrong} ·
+      planned by ${names(people.planned)}, ${timeTag(batch.createdAt)}${did}
     </p>
     <details>
       <summary>Batch <code>${batch.batch}</code></summary>

@@ -1,7 +1,7 @@
 /** The page of a row: everything that is known about it, and what a person can say of its outcome. */
 import { actionOf } from '../../bulk/actions.ts';
 import { isOpen } from '../../bulk/intent.ts';
-import { evidenceWords } from '../../bulk/report.ts';
+import { evidenceWords, outcomeWords } from '../../bulk/report.ts';
 import { resolveRow } from '../../bulk/resolve.ts';
 import { reviewRow } from '../../bulk/review.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
@@ -17,7 +17,8 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const batch = await batchIn(visit, ports);
   const intent = await ports.journal.intent(batch.batch, Number(visit.params['row']));
   if (intent === undefined) throw notFound('there is no such row in the batch');
-  const { state, evidence } = intent;
+  const { state } = intent;
+  const why = evidenceWords(intent);
   const { before, after } = reviewRow(intent);
   const { link } = visit;
   const { currency } = ports.settings.bulk;
@@ -25,8 +26,13 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const amount = (text: string | null): string | null =>
     text === null || !isMoney ? text : amountWords(text, currency);
   const facts = factsTag([
-    ['State', html`${stateTag(state)}${evidence === null ? null : `, by ${evidenceWords[evidence]}`}`],
-    ['User', html`${userTag(visit, intent)} ${intent.plannedUsername} ${intent.plannedEmail}`],
+    ['State', html`${stateTag(state)} · ${outcomeWords[state]}${why === null ? null : `: ${why}`}`],
+    [
+      'User',
+      intent.user === null && intent.subject === null
+        ? null
+        : html`${userTag(visit, intent)} ${intent.plannedUsername} ${intent.plannedEmail}`,
+    ],
     ['Before', amount(before)],
     ['After', amount(after)],
     ['Look at', intent.notes.length === 0 ? null : intent.notes.join('; ')],
@@ -44,10 +50,14 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   ]);
   const body = html`<p><a href="${link(`/batches/${batch.batch}`)}">${batch.title}</a></p>
     ${facts} ${await resolveTag(visit, ports, batch, intent)}
-    <details>
-      <summary>Request and response</summary>
-      ${details}
-    </details>`;
+    ${
+      intent.body === null
+        ? null
+        : html`<details>
+            <summary>Request and response</summary>
+            ${details}
+          </details>`
+    }`;
   return page(`Row ${intent.row} of ${batch.title}`, body);
 }
 
@@ -75,7 +85,7 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
     }
     <form method="post" action="${visit.link(`/batches/${batch}/rows/${intent.row}/resolve`)}">
       ${reasonField('How you know', 'reason', { typed: visit.form.get('reason') })}
-      <p>
+      <p class="buttons">
         ${
           open
             ? html`<button name="outcome" value="applied">It was done</button>

@@ -37,7 +37,7 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const report = await reportNow(ports, batch);
   const people = await journal.people(batch.batch);
   const last = visit.refusal === null ? ports.sendings.lastProblem(batch.batch) : undefined;
-  const body = html`${last === undefined ? null : refusalTag(last, ports)}
+  const body = html`${last === undefined ? null : refusalTag(last, ports, batch.batch)}
   ${headTag(report, batch, people, visit, ports)} ${await reversalTag(visit, ports, report)}
   ${sendingTag(visit, ports, report)} ${countsTag(report)} ${wrongTag(visit, report)}
   ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${holdingTag(visit, report)}
@@ -199,24 +199,20 @@ async function rowsTag(visit: Visit, { journal, settings }: ConsolePorts, report
 }
 
 function filesTag({ link, offers }: Visit, report: BatchReport): Html {
-  const { batch, state, action } = report;
+  const { batch, state, action, rows, counts } = report;
   if (state === 'planned') return html``;
   const at = (name: string): string => link(`/batches/${batch}/files/${name}`);
+  const { applied, rejected, unknown } = counts;
+  const sizes = { applied, rejected, unknown, unprocessed: rows - applied - rejected - unknown };
+  const files = resultFiles.filter((name) => sizes[name] > 0);
   return html`<h2>Results</h2>
     <p>
-      Each row of the sheet is in exactly one of these files, with its own columns, its state, and what proves that
-      state.
+      <a class="button quiet" href="${at('receipt.html')}" download>Receipt, to print and keep</a>
     </p>
+    <p>Each row of the sheet is in exactly one of these files, with its state and what proves it:</p>
     <ul>
-      ${resultFiles.map((name) => html`<li>${name}: ${tableFormats.map((format) => html`<a href="${at(`${name}.${format}`)}" download>${name}.${format}</a> `)}</li>`)}
-      <li>
-        people, times, counts and fingerprints of the .csv files:
-        <a href="${at('manifest.json')}" download>manifest.json</a>
-      </li>
-      <li>
-        the receipt, to print and keep:
-        <a href="${at('receipt.html')}" download>receipt.html</a>
-      </li>
+      ${files.map((name) => html`<li>${counted(sizes[name], 'row')}: ${tableFormats.map((format) => html`<a href="${at(`${name}.${format}`)}" download>${name}.${format}</a> `)}</li>`)}
+      <li>people, times and counts: <a href="${at('manifest.json')}" download>manifest.json</a></li>
     </ul>
     ${
       action === 'balance' && !isDiscarded(report) && offers('GET', '/batches/compare')

@@ -36,37 +36,44 @@ interface ListedBatch {
   readonly waits: string | null;
 }
 
+/** The newest batches, or those that wait for the caller; older ones page by page. */
 export async function batchesPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { link, query, may } = visit;
+  const { link, query, offers } = visit;
   const all = await ports.journal.batches();
   const before = query.get('before');
   const rest = before === null ? all : all.slice(all.findIndex(({ batch }) => batch === before) + 1);
   const part = rest.slice(0, batchesAPage);
   const listed = await Promise.all(part.map((batch) => listedBatch(visit, ports, batch)));
-  const last = rest.length > part.length ? part.at(-1) : undefined;
-  const compare = html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>`;
-  const body = html`${before === null ? waitingTag(visit, ports, listed) : null}
-    ${may('maker') ? uploadTag(visit, ports) : null}
-    <h2>All batches</h2>
-    ${batchesTable(visit, ports, 'Batches, the newest first', listed, 'There are no batches yet.')}
-    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older batches</a></p>`}
-    ${visit.offers('GET', '/batches/compare') ? compare : null}`;
+  const waiting = listed.filter(({ waits }) => waits !== null);
+  const isMine = query.get('show') === 'mine';
+  const last = !isMine && rest.length > part.length ? part.at(-1) : undefined;
+  const tab = (show: string | null, words: string, isHere: boolean): Html =>
+    html`<a href="${link('/batches', { show })}" ${isHere ? html`aria-current="true"` : null}>${words}</a>`;
+  const body = html`<p class="buttons">
+      ${offers('POST', '/batches') ? html`<a class="button" href="${link('/batches/new')}">New batch</a>` : null}
+      ${tab(null, 'All', !isMine)} ${tab('mine', `Waiting for you: ${waiting.length}`, isMine)}
+      ${offers('GET', '/batches/compare') ? anchor(link('/batches/compare'), 'Compare with the server…') : null}
+    </p>
+    ${batchesTable(visit, ports, 'Batches, the newest first', isMine ? waiting : listed, isMine ? 'No batch waits for you.' : 'There are no batches yet.')}
+    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older batches</a></p>`}`;
   return page('Batches', body);
 }
+
+/** How many of them the first page lists. */
+const shownWaiting = 5;
 
 /** The batches that wait for the caller, for the first page; nothing for roles that do not work with batches. */
 export async function waitingBatches(visit: Visit, ports: ConsolePorts): Promise<Html> {
   if (!visit.may('maker') && !visit.may('approver')) return html``;
   const newest = (await ports.journal.batches()).slice(0, batchesAPage);
   const open = newest.filter(({ state }) => state !== 'done');
-  return waitingTag(visit, ports, await Promise.all(open.map((batch) => listedBatch(visit, ports, batch))));
-}
-
-function waitingTag(visit: Visit, ports: ConsolePorts, listed: readonly ListedBatch[]): Html {
+  const listed = await Promise.all(open.map((batch) => listedBatch(visit, ports, batch)));
   const waiting = listed.filter(({ waits }) => waits !== null);
   if (waiting.length === 0) return html``;
+  const all = anchor(visit.link('/batches', { show: 'mine' }), `All ${waiting.length} that wait for you`);
   return html`<h2>These batches wait for you</h2>
-    ${batchesTable(visit, ports, 'Batches that wait for you', waiting, '')}`;
+    ${batchesTable(visit, ports, 'Batches that wait for you', waiting.slice(0, shownWaiting), '')}
+    ${waiting.length > shownWaiting ? html`<p>${all}</p>` : null}`;
 }
 
 async function listedBatch(visit: Visit, ports: ConsolePorts, batch: Batch): Promise<ListedBatch> {
@@ -139,19 +146,23 @@ function batchesTable(
     [
       [
         'Batch',
-        ({ batch: { batch, title } }) =>
-          html`${anchor(link(`/batches/${batch}`), title)}
-            <div class="soft small">${batch}</div>`,
+        ({ batch: { batch, title } }) => html`<a href="${link(`/batches/${batch}`)}" title="${batch}">${title}</a>`,
       ],
-      // A phone shows only the first two columns.
-      ['State', ({ summary, waits }) => [batchState(summary), waits === null ? null : html`<div>${waits}</div>`]],
+      [
+        'State',
+        ({ summary, waits }) => [
+          batchState(summary),
+          waits === null ? null : html` <span class="soft">${waits}</span>`,
+        ],
+      ],
       [
         'Net',
         ({ summary: { action, net } }) => (action === 'balance' ? amountWords(net, currency, true) : action),
         'number',
       ],
       ['Rows', ({ summary }) => countWords(summary)],
-      ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
+      ['Planned', ({ batch: { createdAt } }) => timeTag(createdAt)],
+      ['By', ({ by }) => by],
     ],
     listed,
     empty,
@@ -181,11 +192,10 @@ export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' 
 }
 
 /** The form for a new sheet. The file comes last, because the server must read the other fields before it. */
-function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
+export function newBatchPage({ link }: Visit, { settings }: ConsolePorts): Reply {
   const { maxRows } = settings.bulk;
   const rows = maxRows === undefined ? '' : ` and ${grouped(maxRows)} rows`;
-  return html`<h2>A new batch</h2>
-    <p>
+  const body = html`<p>
       Choose what to do, fill in the template, and drop the sheet here. Nothing is sent before you have seen the plan.
     </p>
     <ul>
@@ -221,6 +231,7 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
       <progress hidden aria-label="Sent"></progress>
       <p role="status"></p>
     </form>`;
+  return page('New batch', body);
 }
 
 export function templateFile({ params, signal }: Visit): Reply {

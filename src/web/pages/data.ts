@@ -155,8 +155,7 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
   const { readers } = ports;
   const view = viewOf(visit, ports);
   const { browse, beside, isMasked, table, relation } = view;
-  const head = html`<p class="buttons">${table.summary}</p>
-    ${isMasked ? maskedNote : null}`;
+  const head = isMasked ? maskedNote : null;
   if (visit.refusal !== null) return page(relation.name, html`${head} ${filterForm(view)}`);
   const isWhole = visit.query.has('whole');
   const counts = { part: 'values', browse: { ...browse, from: null, sort: null }, column: beside ?? '' } as const;
@@ -171,6 +170,7 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
       <aside aria-label="Common values">${values}</aside>
     </div>
     <h2>Columns</h2>
+    <p>${table.summary}</p>
     ${tableTag(
       'Columns, and what they hold',
       [
@@ -213,38 +213,36 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked, href }
   // A refused filter comes back into the form, to be corrected there.
   const kept = visit.refusal === null ? browse.filters : browse.filters.slice(0, -1);
   const edited = browse.filters[kept.length] ?? { column: '', operator: 'is', value: '' };
-  return html`<p class="buttons" aria-label="Filters">
-      ${kept.map((filter) => chipTag(filter, href({ filters: kept.filter((each) => each !== filter) })))}
-    </p>
-    <form method="get" action="${visit.link(dataPath(relation.name))}">
-      ${kept.map(({ column, operator, value }) =>
-        Object.entries({ field: column, is: operator, value }).map(
-          ([name, text]) => html`<input type="hidden" name="${name}" value="${text}" />`,
-        ),
+  return html`<form method="get" action="${visit.link(dataPath(relation.name))}">
+    ${kept.map(({ column, operator, value }) =>
+      Object.entries({ field: column, is: operator, value }).map(
+        ([name, text]) => html`<input type="hidden" name="${name}" value="${text}" />`,
+      ),
+    )}
+    <div class="fields" role="group" aria-label="Filter">
+      ${columnSelect('Column', 'field', edited.column, '–')}
+      ${selectTag(
+        'Comparison',
+        'is',
+        comparisons.map((each) => optionTag(each, edited.operator, operators[each])),
       )}
-      <div class="fields" role="group" aria-label="Filter">
-        ${columnSelect('Column', 'field', edited.column, '–')}
-        ${selectTag(
-          'Comparison',
-          'is',
-          comparisons.map((each) => optionTag(each, edited.operator, operators[each])),
-        )}
-        <label>Value <input name="value" value="${edited.value}" /></label>
-        <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
+      <label>Value <input name="value" value="${edited.value}" /></label>
+      <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
+      ${kept.map((filter) => chipTag(filter, href({ filters: kept.filter((each) => each !== filter) })))}
+    </div>
+    <details>
+      <summary>Columns and order</summary>
+      <div class="fields">
+        ${columnSelect('Sorted by', 'sort', browse.sort?.column ?? '', 'the usual order')}
+        ${selectTag('Order', 'order', [optionTag('asc', order, 'smallest first'), optionTag('desc', order, 'largest first')])}
+        ${columnSelect('Common values of', 'beside', beside ?? '', 'no column')}
       </div>
-      <details>
-        <summary>Columns and order</summary>
-        <div class="fields">
-          ${columnSelect('Sorted by', 'sort', browse.sort?.column ?? '', 'the usual order')}
-          ${selectTag('Order', 'order', [optionTag('asc', order, 'smallest first'), optionTag('desc', order, 'largest first')])}
-          ${columnSelect('Common values of', 'beside', beside ?? '', 'no column')}
-        </div>
-        <fieldset>
-          <legend>Columns</legend>
-          ${choiceTags('show', named, columns)}
-        </fieldset>
-      </details>
-    </form>`;
+      <fieldset>
+        <legend>Columns</legend>
+        ${choiceTags('show', named, columns)}
+      </fieldset>
+    </details>
+  </form>`;
 }
 
 /** A filter that is in force. A click ends it. */
@@ -263,11 +261,12 @@ function rowsTag({ visit, relation, table, browse, isMasked, href }: TableView, 
     const sign = !isSorted ? '' : sort.isDescending ? ' ▼' : ' ▲';
     const meaning = table.columns.find((each) => each.name === name)?.meaning ?? '';
     return [
-      isMasked && isPersonal(relation.name, name)
-        ? name
-        : html`<a href="${href({ sort: { column: name, isDescending } })}" title="${meaning}">${name}${sign}</a>`,
+      name,
       (row) => linked(visit, relation.name, name, row[at] ?? null, cellTag(row[at] ?? null, types[at])),
       sideOf(types[at]),
+      isMasked && isPersonal(relation.name, name)
+        ? undefined
+        : html`<a href="${href({ sort: { column: name, isDescending } })}" title="${meaning}">${name}${sign}</a>`,
     ];
   });
   return tableTag<Row>(`Rows of ${relation.name}`, shown, rows, 'No rows match.');

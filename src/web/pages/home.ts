@@ -7,7 +7,7 @@ import { resourceNames } from '../../model/resources.ts';
 import { dayMs, timestampOf } from '../../model/time.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
 import { type Problem, wordsOf } from '../../worker/problem-words.ts';
-import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { ageTag, anchor, html, type Html, problemTag, prose, stateTag, tableTag, timeTag } from '../html.ts';
 import { daysUntil, lineOfCounts, nightsPicture, shownDays } from '../pictures.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';
@@ -78,15 +78,18 @@ function problemTags(problems: readonly Problem[], visit: Visit): Html {
 
 function oneProblemTag(problem: Problem): Html {
   const { line, effect, next, details } = wordsOf(problem);
-  return problemTag(line, [effect, next].filter((each) => each !== null).join('\n'), details);
+  return problemTag(line, [effect, next].filter((each) => each !== null).join('\n'), { details });
 }
 
 const ofJobs: readonly string[] = ['job_failed', 'key_refused', 'server_unreachable', 'worker_file'];
 
-function stepTag({ code }: Problem, { offers, link }: Visit): Html | null {
+function stepTag({ code, facts }: Problem, { offers, link }: Visit): Html | null {
   if (ofJobs.includes(code)) return html`<p><a href="${link('/runs')}">See the runs of the jobs</a></p>`;
   if (code === 'batch_unknown') {
-    return offers('GET', '/batches') ? html`<p><a href="${link('/batches')}">Go to the batches</a></p>` : null;
+    const batch = 'batch' in facts ? facts.batch : '';
+    return offers('GET', '/batches')
+      ? html`<p><a class="button" href="${link(`/batches/${batch}`)}">Open the batch</a></p>`
+      : null;
   }
   // No sync brings a journal back.
   if (code === 'journal' || !offers('POST', '/runs')) return null;
@@ -191,7 +194,7 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
         ['Last', ({ last, running_since }) => lastOf(last, running_since, link)],
         ['Ended', ({ last }) => timeTag(last?.finished_at ?? null)],
         ['Next', ({ next_at }) => timeTag(next_at)],
-        ['Problem', ({ last }) => last?.problem ?? null],
+        ['Problem', ({ last }) => prose(last?.problem ?? '')],
       ],
       jobs,
     )}`;

@@ -9,9 +9,10 @@ import { inventory } from '../../data/inventory.ts';
 import { isPersonal } from '../../data/personal.ts';
 import { recordLimits, recordOf, type RecordField, type RelatedRecords } from '../../data/record.ts';
 import { isRecord, type RecordKey, recordKey, type ServedRecord, writtenId } from '../../model/records.ts';
+import { amountWords } from '../../model/money.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
-import { startOfDay, timestampOf } from '../../model/time.ts';
+import { timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
 import type { Cell, Relation, Row } from '../../data/reading-types.ts';
 import { cellOf, jsonText } from '../../mirror/cell.ts';
@@ -27,9 +28,10 @@ import {
   sideOf,
   stateTag,
   tableTag,
+  timeField,
   timeTag,
 } from '../html.ts';
-import { type ConsolePorts, dayIn, notFound, page, type Reply, type Visit } from '../route.ts';
+import { type ConsolePorts, notFound, page, type Reply, timeIn, type Visit } from '../route.ts';
 import { balanceTag } from './balance.ts';
 import { dataPath, isMaskedFor, linked, maskedNote, noteView } from './data.ts';
 
@@ -53,8 +55,7 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const { readers, journal } = ports;
   const { link } = visit;
   const isMasked = isMaskedFor(visit);
-  const day = dayIn(visit.query, 'at');
-  const at = day === undefined ? null : timestampOf(startOfDay(day));
+  const at = timeIn(visit.query, 'at', ports.clock) ?? null;
   const { record, relations } = readers.read(
     (snapshot) => ({ record: recordOf(snapshot, resource, id, at), relations: snapshot.relations() }),
     isMasked,
@@ -68,8 +69,8 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const isOwn = resource === 'users' && !isMasked && typeof id === 'number' && at === null && isLive;
   const body = html`${isMasked ? maskedNote : null}
     <form method="get" action="${link(dataPath(resource, id))}" class="fields">
-      <label>As it was at the start of <input type="date" name="at" value="${day ?? ''}" /></label>
-      <button>Show</button> <a class="button quiet" href="${link(dataPath(resource, id))}">Now</a>
+      ${timeField('As it was at', 'at', visit.query)} <button class="quiet">Show</button>
+      <a class="button quiet" href="${link(dataPath(resource, id))}">Now</a>
     </form>
     ${warning === null ? null : html`<p class="note">${warning}</p>`}
     ${isLive ? null : html`<p class="note">${stateTag('The server no longer has this record.', 'bad')}</p>`}
@@ -77,7 +78,7 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
     ${fields === null ? null : fieldsTag(resource, fields, relations, visit)}
     ${isMasked ? null : postForm(link(dataPath(resource, id, 'live')), readLive)}
     ${related.map((each) => relatedTag(each, id, relations, visit))}
-    ${resource === 'users' && !isMasked ? rowsTag(rows, visit) : null} ${changesTag(resource, changes)}`;
+    ${resource === 'users' && !isMasked ? rowsTag(rows, visit, ports) : null} ${changesTag(resource, changes)}`;
   return page(`${singular} ${id}`, body);
 }
 
@@ -153,7 +154,10 @@ function relatedTag(
     </p>`;
 }
 
-function rowsTag(rows: readonly UserRow[], { link, offers }: Visit): Html {
+function rowsTag(rows: readonly UserRow[], { link, offers }: Visit, { settings }: ConsolePorts): Html {
+  const { currency } = settings.bulk;
+  const amount = ({ action }: UserRow, text: string | null): string | null =>
+    text === null || action !== 'balance' ? text : amountWords(text, currency);
   return html`<h2>Rows of batches</h2>
     ${tableTag<UserRow>(
       'Rows of batches, open and past',
@@ -166,9 +170,12 @@ function rowsTag(rows: readonly UserRow[], { link, offers }: Visit): Html {
         ['Planned', ({ createdAt }) => timeTag(createdAt)],
         ['Row', ({ row }) => row, 'number'],
         ['Action', ({ action }) => action],
-        ['What', ({ parameters }) => (parameters === null ? null : cellTag(parameterWords(parameters), 'text'))],
-        ['Before', ({ before }) => before, 'number'],
-        ['After', ({ after }) => after, 'number'],
+        [
+          'What',
+          ({ parameters }) => (parameters === null ? null : cellTag(parameterWords(parameters, currency), 'text')),
+        ],
+        ['Before', (row) => amount(row, row.before), 'number'],
+        ['After', (row) => amount(row, row.after), 'number'],
       ],
       rows,
       'No batch has a row for this user.',

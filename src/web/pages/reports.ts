@@ -6,11 +6,11 @@ import { openReports } from '../../data/open.ts';
 import type { Preview } from '../../data/query.ts';
 import type { ReadingJob } from '../../data/reading-child.ts';
 import { parameterTypes, type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
-import { assumptionsWith, hasHistory, type ReportRequest, requestFor, valueOf } from '../../data/reports/run.ts';
+import { assumptionsWith, hasHistory, type ReportRequest, requestFor } from '../../data/reports/run.ts';
 import { newReport, removeReport, writeReport } from '../../data/reports/save.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { dayOf, minuteMs, startOfDay, timestampOf } from '../../model/time.ts';
+import { dayOf, minuteMs } from '../../model/time.ts';
 import {
   anchor,
   buttonForm,
@@ -25,10 +25,21 @@ import {
   selectTag,
   tableTag,
   textField,
+  timeField,
   refusalStatus,
   refusalTag,
 } from '../html.ts';
-import { callerOf, type ConsolePorts, dayIn, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import {
+  actorOf,
+  callerOf,
+  type ConsolePorts,
+  notFound,
+  page,
+  redirect,
+  type Reply,
+  timeIn,
+  type Visit,
+} from '../route.ts';
 import { downloadOf, isMaskedFor, maskedNote } from './data.ts';
 
 const maxShownRows = 200;
@@ -99,8 +110,8 @@ function givenIn(query: URLSearchParams, { parameters }: Report): Map<string, st
 }
 
 function requestOf(report: Report, { query }: Visit, { clock }: ConsolePorts): ReportRequest {
-  const day = hasHistory(report) ? dayIn(query, 'as_of') : undefined;
-  const part = day === undefined ? {} : { asOf: timestampOf(startOfDay(day)) };
+  const asOf = hasHistory(report) ? timeIn(query, 'as_of', clock) : undefined;
+  const part = asOf === undefined ? {} : { asOf };
   return requestFor(report, givenIn(query, report), part, clock.now());
 }
 
@@ -119,8 +130,8 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const form = html`<p>${prose(description)}</p>
     ${isMaskedFor(visit) ? maskedNote : null}
     <form method="get" action="${link(here)}" class="fields">
-      ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? '', ports.clock.now()))}
-      ${hasHistory(report) ? html`<label>as of the start of <input type="date" name="as_of" value="${asOf}" /> <span class="soft">else now</span></label>` : null}
+      ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? ''))}
+      ${hasHistory(report) ? timeField('as of, else now', 'as_of', query) : null}
       ${isAsked ? html`<button>Show</button>` : null}
     </form>
     ${toolsTag(visit, report)}`;
@@ -162,33 +173,21 @@ function toolsTag({ link, offers }: Visit, { name, origin, sql }: Report): Part 
 }
 
 export async function removeSaved(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  removeReport(await reportOf(visit, ports));
+  const report = await reportOf(visit, ports);
+  removeReport(report);
+  await ports.journal.by(actorOf(visit, ports)).reportChanged('report_removed', report.name);
   return redirect(visit.link('/reports'));
 }
 
-/** A day gets a date picker, unless something else was typed, which stays to be corrected. */
-function parameterTag(parameter: ReportParameter, value: string, now: number): Html {
-  const { name, type, default: standing, meaning } = parameter;
-  const day = type === 'date' ? valueOf(type, value === '' ? (standing ?? '') : value, now) : undefined;
+function parameterTag({ name, type, default: standing, meaning }: ReportParameter, value: string): Html {
+  const need = standing === undefined ? html`required` : null;
   const field =
-    type === 'date' && (day !== undefined || value === '')
-      ? html`<input
-          type="date"
-          name="p.${name}"
-          value="${String(day ?? '')}"
-          ${standing === undefined ? html`required` : null}
-        />`
-      : type === 'flag'
-        ? html`<select name="p.${name}">
-            ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `default (${standing ?? 'none'})` : each))}
-          </select>`
-        : html`<input
-            name="p.${name}"
-            value="${value}"
-            placeholder="${standing ?? ''}"
-            ${standing === undefined ? html`required` : null}
-          />`;
-  return html`<label>${name} ${field} <span class="soft">${meaning}</span></label>`;
+    type === 'flag'
+      ? html`<select name="p.${name}">
+          ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `default (${standing ?? 'none'})` : each))}
+        </select>`
+      : html`<input name="p.${name}" value="${value}" placeholder="${standing ?? ''}" ${need} />`;
+  return html`<label>${name} <span class="soft">${meaning}</span> ${field}</label>`;
 }
 
 export async function reportPicture(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -201,7 +200,8 @@ export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise
 }
 
 /** Saves the statement as a report, and opens that. */
-export async function saveQuery(visit: Visit, { settings, readers, clock, signal }: ConsolePorts): Promise<Reply> {
+export async function saveQuery(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { settings, readers, clock, signal } = ports;
   const { form, link } = visit;
   const field = (name: string): string => form.get(name)?.trim() ?? '';
   const parameters = new Map(
@@ -217,6 +217,7 @@ export async function saveQuery(visit: Visit, { settings, readers, clock, signal
   const query = { title: field('title'), subject: field('subject'), description, sql: field('sql'), parameters };
   const report = readers.read((snapshot) => newReport(snapshot, settings.export.reports, query, taken));
   await writeReport(report, signal);
+  await ports.journal.by(actorOf(visit, ports)).reportChanged('report_saved', report.name);
   return redirect(link(`/reports/${report.name}`));
 }
 
@@ -386,9 +387,10 @@ function previewTag(
     ${tableTag<Preview['rows'][number]>(
       title,
       columns.map(({ name, isNumber }, at) => [
-        html`<bdi>${name}</bdi>`,
+        name,
         (row) => cellTag(row[at] ?? null, isNumber && money.has(name)),
         isNumber ? 'number' : undefined,
+        html`<bdi>${name}</bdi>`,
       ]),
       rows,
       'The result has no rows.',

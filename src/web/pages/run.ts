@@ -16,6 +16,7 @@ import {
   type Html,
   type Part,
   problemTag,
+  prose,
   stateTag,
   tableTag,
   timeTag,
@@ -123,7 +124,7 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
         ['Deleted', ([, each]) => grouped(each.deleted), 'number'],
         ['Requests', ([, each]) => grouped(each.requests), 'number'],
         ['Fresh as of', ([, each]) => timeTag(each.fresh_as_of)],
-        ['Problem', ([, each]) => each.problem],
+        ['Problem', ([, each]) => prose(each.problem ?? '')],
       ],
       Object.entries(resources),
     )}

@@ -1,10 +1,11 @@
 /** The list of runs, and the page that starts one and shows its cost first. */
 import { openRuns, openWriter } from '../../mirror/open-status.ts';
 import { openPlan, openVerifyPlan } from '../../mirror/open.ts';
-import { type Actor, actorText } from '../../model/actor.ts';
+import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
+import type { Timestamp } from '../../model/time.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
 import { ownerWords } from '../../store/lock.ts';
 import type { RunReport } from '../../store/mirror-types.ts';
@@ -12,13 +13,13 @@ import { isStartable, type NewConsoleRun, consoleRunOf, type Startable } from '.
 import { openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
 import {
-  anchor,
   choiceTags,
   html,
   type Html,
   optionTag,
   selectTag,
   problemTag,
+  prose,
   stateTag,
   tableTag,
   timeTag,
@@ -47,53 +48,84 @@ export function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCo
   return stateTag(outcome === null ? 'running' : exitCode === 6 ? 'different' : outcome);
 }
 
-export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { query, link } = visit;
+/** A run as the list shows it: a sync, a job, a comparison, or what somebody started here. */
+interface ListedRun {
+  readonly run: string;
+  readonly what: string;
+  readonly outcome: string;
+  readonly state: Html;
+  readonly began: Timestamp;
+  readonly ended: Timestamp | null;
+  readonly by: string;
+  readonly requests: number | null;
+  readonly problem: string | null;
+}
+
+function syncListed({ run, status, started_at, finished_at, actor, requests, resources }: RunReport): ListedRun {
+  const problem = Object.values(resources).find((each) => each.problem !== null)?.problem ?? null;
+  const by = actor === null ? '' : actorText(actor);
+  const times = { began: started_at, ended: finished_at };
+  return { run, what: 'sync', outcome: status, state: stateTag(status), ...times, by, requests, problem };
+}
+
+function jobListed(job: JobRun): ListedRun {
+  const { run, command, outcome, startedAt, finishedAt, problem } = job;
+  const times = { began: startedAt, ended: finishedAt };
+  const what = command.replace(/^admin-mirror /, '');
+  return {
+    run,
+    what,
+    outcome: outcome ?? 'running',
+    state: jobState(job),
+    ...times,
+    by: whoBegan(job),
+    requests: null,
+    problem,
+  };
+}
+
+/** All runs, the newest first. A sync that a job or a person started here is one run, with its requests. */
+async function listedRuns(ports: ConsolePorts) {
   const { settings, clock } = ports;
-  const [status, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
   const { syncs, problem } = await syncsOrWhy(ports);
   const jobs = await withReleases((releases) => openJobRuns(settings, maxSearched, clock, releases));
-  const emptyText = (withFilter: string) => (status === '' && by === '' ? 'There are none yet.' : withFilter);
-  const isBy = (name: string) => name.toLowerCase().includes(by.toLowerCase());
-  const hasStatus = (outcome: string | null) => status === '' || (outcome ?? 'running') === status;
-  const shown = syncs.filter((run) => hasStatus(run.status) && isBy(whoRan(run.actor)));
-  const shownJobs = jobs.filter((job) => hasStatus(job.outcome) && isBy(whoBegan(job)));
-  const found = [...syncs.map(({ status }) => status), ...jobs.map(({ outcome }) => outcome ?? 'running')];
-  const outcomes = [...new Set(found)].sort();
-  const body = html`${problem} ${startLinks(visit)}
-    <form method="get" action="${link('/runs')}" class="fields">
-      ${selectTag('Outcome', 'status', [optionTag('', status, 'all'), ...outcomes.map((state) => optionTag(state, status))])}
-      <label>Run by <input name="by" value="${by}" /></label>
-      <button>Show</button>
-    </form>
-    <h2>Syncs</h2>
-    ${tableTag<RunReport>(
-      `Syncs, the newest first, at most ${maxShown}`,
+  const byRun = new Map(syncs.map((sync) => [sync.run, syncListed(sync)]));
+  for (const job of jobs) byRun.set(job.run, { ...jobListed(job), requests: byRun.get(job.run)?.requests ?? null });
+  return { problem, runs: [...byRun.values()].sort((a, b) => (a.began < b.began ? 1 : -1)) };
+}
+
+export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const { query, link } = visit;
+  const [status, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
+  const { runs, problem } = await listedRuns(ports);
+  const found = runs.filter(
+    (run) => (status === '' || run.outcome === status) && run.by.toLowerCase().includes(by.toLowerCase()),
+  );
+  const outcomes = [...new Set(runs.map(({ outcome }) => outcome))].sort();
+  const body = html`${problem}
+    <div class="fields">
+      <form method="get" action="${link('/runs')}" class="fields">
+        ${selectTag('Outcome', 'status', [optionTag('', status, 'all'), ...outcomes.map((state) => optionTag(state, status))])}
+        <label>Run by <input name="by" value="${by}" /></label>
+        <button class="quiet">Show</button>
+      </form>
+      ${startLinks(visit)}
+    </div>
+    ${tableTag<ListedRun>(
+      'Runs, the newest first',
       [
-        ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
-        ['Outcome', (run) => stateTag(run.status)],
-        ['Began', ({ started_at }) => timeTag(started_at)],
-        ['Ended', ({ finished_at }) => timeTag(finished_at)],
-        ['By', ({ actor }) => whoRan(actor)],
-        ['Requests', ({ requests }) => grouped(requests), 'number'],
+        ['Run', ({ run, what }) => html`<a href="${link(`/runs/${run}`)}" title="${run}">${what}</a>`],
+        ['Outcome', ({ state }) => state],
+        ['Began', ({ began }) => timeTag(began)],
+        ['Ended', ({ ended }) => timeTag(ended)],
+        ['By', (run) => run.by],
+        ['Requests', ({ requests }) => (requests === null ? null : grouped(requests)), 'number'],
+        ['Problem', (run) => (run.problem === null ? null : html`<span class="clip">${prose(run.problem)}</span>`)],
       ],
-      shown.slice(0, maxShown),
-      emptyText('There is no such sync.'),
+      found.slice(0, maxShown),
+      status === '' && by === '' ? 'There are none yet.' : 'There is no such run.',
     )}
-    <h2>Jobs, comparisons and what was started here</h2>
-    ${tableTag<JobRun>(
-      'Jobs, comparisons and what was started here, the newest first',
-      [
-        ['Run', ({ run, command }) => anchor(link(`/runs/${run}`), command)],
-        ['Outcome', jobState],
-        ['Began', ({ startedAt }) => timeTag(startedAt)],
-        ['Ended', ({ finishedAt }) => timeTag(finishedAt)],
-        ['By', whoBegan],
-        ['Problem', ({ problem }) => problem],
-      ],
-      shownJobs.slice(0, maxShown),
-      emptyText('There is no such run.'),
-    )}`;
+    ${found.length > maxShown ? html`<p class="soft">These are the newest ${maxShown} of ${grouped(found.length)}.</p>` : null}`;
   return page('Runs', body, { refresh: 30 });
 }
 
@@ -106,10 +138,6 @@ async function syncsOrWhy({ settings }: ConsolePorts): Promise<{ syncs: readonly
     if (error instanceof FileError) return { syncs: [], problem: problemTag(error.message, error.advice) };
     throw error;
   }
-}
-
-function whoRan(actor: Actor | null): string {
-  return actor === null ? '' : actorText(actor);
 }
 
 export function whoBegan({ actor, job, cause }: JobRun): string {

@@ -14,9 +14,10 @@ function keptOf(visit: Visit, { uploads }: ConsolePorts): KeptSheet {
 
 /** Asks which column of a sheet is which, or how its amounts are meant. */
 export function questionPage(visit: Visit, ports: ConsolePorts): Reply {
-  const { id, name, question: asked } = keptOf(visit, ports);
+  const kept = keptOf(visit, ports);
+  const { id, name, question: asked } = kept;
   const to = visit.link(`/batches/uploads/${id}`);
-  if ('columns' in asked) return page('Which column is which?', columnsForm(to, name, asked.columns));
+  if ('columns' in asked) return page('Which column is which?', columnsForm(to, kept, asked.columns));
   const { row, text, count, readings } = asked.question;
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const body = html`<p>The amount of row ${row} in ${name} is ${shown(text)}${others}. What is that?</p>
@@ -30,7 +31,7 @@ export function questionPage(visit: Visit, ports: ConsolePorts): Reply {
 /** Values of `type` that a sheet may have for all rows. */
 const everyRow = ['add', 'remove'];
 
-function columnsForm(to: string, sheet: string, { theirs, ours }: ColumnsQuestion): Html {
+function columnsForm(to: string, { name: sheet, forgotten }: KeptSheet, { theirs, ours }: ColumnsQuestion): Html {
   const chosen = (name: string): Html[] => {
     const { guess } = ours.find((each) => each.name === name) ?? { guess: null };
     const words = ({ name: own, values }: (typeof theirs)[number]): string =>
@@ -45,6 +46,7 @@ function columnsForm(to: string, sheet: string, { theirs, ours }: ColumnsQuestio
       The columns of ${sheet} have other names. Here is what they seem to be: correct it, and it is remembered for
       sheets with the same columns.
     </p>
+    ${forgotten === null ? null : html`<p class="note">What was remembered of earlier sheets is lost: ${forgotten}. What you say now is remembered anew.</p>`}
     <form method="post" action="${to}">
       <input type="hidden" name="columns" value="yes" />
       ${ours.map(({ name, required, oneOf }) => {

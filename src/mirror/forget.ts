@@ -23,7 +23,7 @@ import { ownersOf } from './page.ts';
 import { pageForgetter } from './store/page-memory.ts';
 import type { RelationTable, ResourceName } from '../model/resources.ts';
 import { mirrorLocks } from '../store/lock.ts';
-import { openMirrorFile, openMirrorForReading, stepsIn } from '../store/open.ts';
+import { hasUserSearch, openMirrorFile, openMirrorForReading, stepsIn } from '../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
 import { beginEpoch } from '../store/cursor.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
@@ -347,6 +347,8 @@ function undo(database: Database, statements: Statements, id: number): Record<st
 /** Changed rows may have left bytes in the file. Only rewriting it and folding in its log removes them. */
 function scrub(database: Database, waitMs: number): boolean {
   database.pragma(`busy_timeout = ${waitMs}`);
+  // The index keeps a word that was removed until its parts are merged.
+  if (hasUserSearch(database)) database.exec("INSERT INTO users_search (users_search) VALUES ('optimize')");
   database.exec('VACUUM');
   const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
   return result?.busy === 0;

@@ -22,10 +22,14 @@ export const mirrorKind: FileKind = {
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
 };
 
-/** The statements of the search for users, as SQLite keeps them; none before the first complete sync, which makes it. */
+/** Whether the mirror has its search for users, or a part of it. The first complete sync makes it. */
+export function hasUserSearch(database: Database): boolean {
+  return database.prepare("SELECT 1 FROM sqlite_schema WHERE name GLOB 'users_search*'").get() !== undefined;
+}
+
+/** The statements of the search for users, as SQLite keeps them. */
 function searchMade(database: Database): readonly string[] {
-  const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name GLOB 'users_search*'").get() !== undefined;
-  if (!isMade) return [];
+  if (!hasUserSearch(database)) return [];
   return userSearch().flatMap((sql) => (sql.startsWith('CREATE') ? [sql.replace(' IF NOT EXISTS', '')] : []));
 }
 

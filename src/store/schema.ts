@@ -311,7 +311,7 @@ export const mirrorTables: readonly string[] = [
 
 /**
  * The words of each user, for the search of the console: the names, and the email up to its @, as the domains are those of many. One
- * table of words costs a first sync a third of what an index on each column does. What is removed from it leaves no byte behind.
+ * table of words costs a first sync a third of what an index on each column does.
  */
 export function userSearch(): readonly string[] {
   const words = (row: string): string =>
@@ -327,7 +327,6 @@ export function userSearch(): readonly string[] {
     `CREATE TRIGGER IF NOT EXISTS users_search_${name} AFTER ${when} BEGIN ${body} END`;
   return [
     `CREATE VIRTUAL TABLE IF NOT EXISTS users_search USING fts5(words, content = '', detail = none, columnsize = 0)`,
-    `INSERT INTO users_search (users_search, rank) VALUES ('secure-delete', 1)`,
     `INSERT INTO users_search (rowid, words)
   SELECT id, ${words('users')} FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM users_search_idx)) CROSS JOIN users`,
     trigger('inserted', 'INSERT ON users', add),

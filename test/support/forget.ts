@@ -25,6 +25,9 @@ export const personalTexts = [
   'zq-mail-deleted',
   'zq-mail-changed',
   '2026-03-11T10:19:59.123456Z',
+  // The index of the search keeps words in lower case, without what they begin with in common.
+  'phyrine',
+  'uillfeather',
 ] as const;
 
 const old = { first_name: 'Zephora', email: 'zq-before@quill-feather.example' };

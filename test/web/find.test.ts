@@ -53,6 +53,8 @@ test('a person is found by id, email, or words of the names, before the mirror h
   const all = async () => Promise.all(searches.map(async ([text]) => [text, await idsOf(await get(find(text)))]));
   expect(await all()).toEqual(searches);
   const database = new SqliteDatabase(file);
+  // SQLite from before 3.42, as many machines have it, cannot read the next format, nor write a table with such an index.
+  expect(database.prepare("SELECT v FROM users_search_config WHERE k = 'version'").pluck().get()).toBe(4);
   database.exec(`DROP TABLE users_search; DROP TRIGGER users_search_inserted; DROP TRIGGER users_search_updated;
     DROP TRIGGER users_search_deleted`);
   database.close();

@@ -15,22 +15,8 @@ import { relationTableSql } from '../store/relations.ts';
 import { historyTableOf, mirrorTables } from '../store/schema.ts';
 import type { Relation } from './reading-types.ts';
 
-/** Reads views: a line with name, summary and example, and below it a line for each column; a question mark if it may be null. */
-function entriesIn(text: string): TableEntry[] {
-  const blocks = text.trim().split(/\n(?! )/);
-  return blocks.map((block) => {
-    const [head = [], ...lines] = block.split('\n').map((line) => line.trim().split(' | '));
-    const [name = '', summary = '', example = ''] = head;
-    const columns = lines.map(([definition = '', meaning = '']): ColumnEntry => {
-      const [, column = '', type = '', mark] = /^(\w+) (.+?)(\?)?$/.exec(definition) ?? [];
-      return { name: column, type, nullable: mark !== undefined, source: 'mirror', meaning };
-    });
-    return { name, kind: 'view', summary, columns, example };
-  });
-}
-
-/** Queries to begin with. For the other tables, that is to look at them. */
-const bookkeepingExamples: Readonly<Record<string, string>> = {
+/** Queries to begin with. For the others, that is to look at them. */
+const examplesByName: Readonly<Record<string, string>> = {
   mirror_runs: 'SELECT started_at, status, requests, problem FROM mirror_runs ORDER BY started_at DESC LIMIT 10',
   mirror_run_resources:
     'SELECT resource, sum(inserted) AS inserted, sum(updated) AS updated, sum(deleted) AS deleted FROM mirror_run_resources GROUP BY resource',
@@ -41,74 +27,46 @@ const bookkeepingExamples: Readonly<Record<string, string>> = {
     'SELECT user_id, min(since) AS since, count(*) AS records FROM mirror_suppressions GROUP BY user_id',
   mirror_touched: 'SELECT resource, count(*) AS days FROM mirror_touched GROUP BY resource',
   mirror_deletions: 'SELECT table_name, count(*) AS deletions FROM mirror_deletions GROUP BY table_name',
+  mirror_freshness: 'SELECT resource, fresh_as_of FROM mirror_freshness',
+  users_live_age:
+    'SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1',
+  users_by_day: "SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
+  emails_by_day: "SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
+  emails_by_user: 'SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)',
+  emails_by_domain: 'SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10',
   mirror_epochs: 'SELECT from_seq, began_at FROM mirror_epochs ORDER BY from_seq DESC LIMIT 10',
 };
 
-/** Reads the entry of a table from the statement that makes it. A column is nullable if the statement lets it be. */
+/**
+ * Reads the entry of a table or view from the statement that makes it. A column is nullable if the statement lets it be; that of a view
+ * has its type, with a question mark if it may be null, before its meaning.
+ */
 function described(statement: string, example?: string): TableEntry {
-  const [, name = '', summary = ''] = /^CREATE TABLE "?(\w+)"? \((?: -- (.*))?/.exec(statement) ?? [];
-  const columns = Array.from(statement.matchAll(/^  "?(\w+)"? (INTEGER|TEXT)(.*) -- (.*)$/gm), (found): ColumnEntry => {
-    const [line = '', column = '', type = '', rules = '', meaning = ''] = found;
-    const nullable = !/NOT NULL|PRIMARY KEY/.test(rules);
+  const [, word, name = '', summary = ''] =
+    /^CREATE (TABLE|VIEW) "?(\w+)"? (?:AS|\()(?: -- (.*))?/.exec(statement) ?? [];
+  const isView = word === 'VIEW';
+  const lines = isView
+    ? statement.matchAll(/^  (?:.*[ .])?(?<column>\w+),? -- (?<type>\w+)(?<rules>\??): (?<meaning>.*)$/gm)
+    : statement.matchAll(/^  "?(?<column>\w+)"? (?<type>INTEGER|TEXT)(?<rules>.*) -- (?<meaning>.*)$/gm);
+  const columns = Array.from(lines, ({ 0: line, groups = {} }): ColumnEntry => {
+    const { column = '', type = '', rules = '', meaning = '' } = groups;
+    const nullable = isView ? rules === '?' : !/NOT NULL|PRIMARY KEY/.test(rules);
     return { name: column, type: /json/i.test(line) ? `${type} (JSON)` : type, nullable, source: 'mirror', meaning };
   });
-  return { name, kind: 'table', summary, columns, example: example ?? `SELECT * FROM ${name} LIMIT 10` };
+  const toBegin = example ?? examplesByName[name] ?? `SELECT * FROM ${name} LIMIT 10`;
+  return { name, kind: isView ? 'view' : 'table', summary, columns, example: toBegin };
 }
 
 const statements = [...mirrorTables, ...mirrorNumbering];
 
-const freshness = `
-mirror_freshness | How fresh each resource is. | SELECT resource, fresh_as_of FROM mirror_freshness
-  resource TEXT | users, packages, emails or coupons
-  windows INTEGER | windows that it is read in
-  unsettled INTEGER | how many of them are not settled
-  fresh_as_of TEXT? | every row was seen on the server at or after this time; null if one never was
-`;
+function entriesOf(beginning: RegExp): TableEntry[] {
+  return statements.filter((statement) => beginning.test(statement)).map((statement) => described(statement));
+}
 
-const bookkeeping: readonly TableEntry[] = [
-  ...statements
-    .filter((statement) => statement.startsWith('CREATE TABLE mirror_'))
-    .map((statement) => described(statement))
-    .map((entry) => ({ ...entry, example: bookkeepingExamples[entry.name] ?? entry.example })),
-  ...entriesIn(freshness),
-];
+const bookkeeping = [...entriesOf(/^CREATE TABLE mirror_/), ...entriesOf(/^CREATE VIEW mirror_/)];
 
 /** Views that compute something from the records. */
-export const analystViews: readonly TableEntry[] = entriesIn(
-  `
-users_live_age | The users that the server has, and how many whole days ago they signed up, were seen, logged in and changed. | SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1
-  id INTEGER | the user
-  username TEXT | user name
-  email TEXT | email address
-  status TEXT | status
-  balance REAL | balance
-  verified INTEGER | 1 if the email address is verified
-  days_old INTEGER? | since the sign-up
-  days_since_seen INTEGER? | since the user was last seen
-  days_since_login INTEGER? | since the last login
-  days_since_change INTEGER | since a value of the row last changed in the mirror
-users_by_day | How many users signed up on each day. | SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day
-  day TEXT? | the day, as 2026-03-11; null for users without a creation time
-  users INTEGER | users created on it
-  verified INTEGER | how many of them have a verified email address now
-emails_by_day | How many emails were created on each day. | SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day
-  day TEXT? | the day, as 2026-03-11; null for emails without a creation time
-  emails INTEGER | emails created on it
-  sent INTEGER? | how many of them were sent
-  unsent INTEGER? | how many of them were not
-emails_by_user | How many emails each user was sent or will be sent; users without any have 0. | SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)
-  user_id INTEGER | the user
-  email TEXT | the user's current address
-  emails INTEGER | emails of the user
-  unsent INTEGER | how many of them were not sent
-  last_created_at TEXT? | when the newest of them was created
-emails_by_domain | How many emails go to each domain, in lower case. | SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10
-  domain TEXT? | what follows the @ of the receiver; null if there is no @
-  emails INTEGER | emails to it
-  unsent INTEGER? | how many of them were not sent
-  users INTEGER | users whose emails they are
-`,
-);
+export const analystViews: readonly TableEntry[] = entriesOf(/^CREATE VIEW (?!mirror_)/);
 
 /** Meanings of fields that the reference only names. */
 const commonFields: Readonly<Record<string, string>> = {

@@ -26,7 +26,7 @@ export class Statements {
     this.run(`INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(bound).join(', ')}) ${end}`, row);
   }
 
-  /** Sets these columns in the rows that have the values of `where`. */
+  /** Sets these columns in the rows that have the values of `where`, which are other columns. */
   update(table: string, set: Values, where: Values): void {
     const equal = (values: Values) => namesOf(values).map((name) => `${name} = ${bound(name)}`);
     const sql = `UPDATE ${table} SET ${equal(set).join(', ')} WHERE ${equal(where).join(' AND ')}`;

@@ -284,63 +284,70 @@ CREATE TABLE mirror_locks ( -- Who is writing the mirror now.
   acquired_at TEXT NOT NULL -- when it was taken
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW mirror_freshness AS
+CREATE VIEW mirror_freshness AS -- How fresh each resource is.
 SELECT
-  mirror_windows.resource AS resource,
-  count(*) AS windows,
-  sum(state <> 'settled') AS unsettled,
+  mirror_windows.resource AS resource, -- TEXT: users, packages, emails or coupons
+  count(*) AS windows, -- INTEGER: windows that it is read in
+  sum(state <> 'settled') AS unsettled, -- INTEGER: how many of them are not settled
   CASE
     WHEN sum(mirror_windows.fresh_as_of IS NULL) > 0 THEN NULL
     WHEN mirror_windows.resource IN (SELECT resource FROM mirror_touched) THEN NULL
     WHEN unproven.resource IS NOT NULL THEN min(min(mirror_windows.fresh_as_of), unproven.fresh_as_of)
     ELSE min(mirror_windows.fresh_as_of)
-  END AS fresh_as_of
+  END AS fresh_as_of -- TEXT?: every row was seen on the server at or after this time; null if one never was
 FROM mirror_windows
 LEFT JOIN mirror_unproven AS unproven ON unproven.resource = mirror_windows.resource
 GROUP BY mirror_windows.resource;
 
 CREATE INDEX emails_unsent ON emails ("created_at") WHERE "is_sent" = 0;
 
-CREATE VIEW users_live_age AS
+CREATE VIEW users_live_age AS -- The users that the server has, and how many whole days ago they signed up, were seen, logged in and changed.
 SELECT
-  id,
-  username,
-  email,
-  status,
-  balance,
-  email_verified_at IS NOT NULL AS verified,
-  CAST(julianday('now') - julianday(created_at) AS INTEGER) AS days_old,
-  CAST(julianday('now') - julianday(last_seen_at) AS INTEGER) AS days_since_seen,
-  CAST(julianday('now') - julianday(last_login_at) AS INTEGER) AS days_since_login,
-  CAST(julianday('now') - julianday("_changed_at") AS INTEGER) AS days_since_change
+  id, -- INTEGER: the user
+  username, -- TEXT: user name
+  email, -- TEXT: email address
+  status, -- TEXT: status
+  balance, -- REAL: balance
+  email_verified_at IS NOT NULL AS verified, -- INTEGER: 1 if the email address is verified
+  CAST(julianday('now') - julianday(created_at) AS INTEGER) AS days_old, -- INTEGER?: since the sign-up
+  CAST(julianday('now') - julianday(last_seen_at) AS INTEGER) AS days_since_seen, -- INTEGER?: since the user was last seen
+  CAST(julianday('now') - julianday(last_login_at) AS INTEGER) AS days_since_login, -- INTEGER?: since the last login
+  CAST(julianday('now') - julianday("_changed_at") AS INTEGER) AS days_since_change -- INTEGER: since a value of the row last changed in the mirror
 FROM users;
 
-CREATE VIEW users_by_day AS
-SELECT substr(created_at, 1, 10) AS day, count(*) AS users, count(email_verified_at) AS verified
+CREATE VIEW users_by_day AS -- How many users signed up on each day.
+SELECT
+  substr(created_at, 1, 10) AS day, -- TEXT?: the day, as 2026-03-11; null for users without a creation time
+  count(*) AS users, -- INTEGER: users created on it
+  count(email_verified_at) AS verified -- INTEGER: how many of them have a verified email address now
 FROM users
 GROUP BY 1;
 
-CREATE VIEW emails_by_day AS
-SELECT substr(created_at, 1, 10) AS day, count(*) AS emails, sum(is_sent = 1) AS sent, sum(is_sent = 0) AS unsent
+CREATE VIEW emails_by_day AS -- How many emails were created on each day.
+SELECT
+  substr(created_at, 1, 10) AS day, -- TEXT?: the day, as 2026-03-11; null for emails without a creation time
+  count(*) AS emails, -- INTEGER: emails created on it
+  sum(is_sent = 1) AS sent, -- INTEGER?: how many of them were sent
+  sum(is_sent = 0) AS unsent -- INTEGER?: how many of them were not
 FROM emails
 GROUP BY 1;
 
-CREATE VIEW emails_by_user AS
+CREATE VIEW emails_by_user AS -- How many emails each user was sent or will be sent; users without any have 0.
 SELECT
-  users.id AS user_id,
-  users.email,
-  count(emails.id) AS emails,
-  count(CASE WHEN emails.is_sent = 0 THEN 1 END) AS unsent,
-  max(emails.created_at) AS last_created_at
+  users.id AS user_id, -- INTEGER: the user
+  users.email, -- TEXT: the user's current address
+  count(emails.id) AS emails, -- INTEGER: emails of the user
+  count(CASE WHEN emails.is_sent = 0 THEN 1 END) AS unsent, -- INTEGER: how many of them were not sent
+  max(emails.created_at) AS last_created_at -- TEXT?: when the newest of them was created
 FROM users LEFT JOIN emails ON emails.user_id = users.id
 GROUP BY users.id;
 
-CREATE VIEW emails_by_domain AS
+CREATE VIEW emails_by_domain AS -- How many emails go to each domain, in lower case.
 SELECT
-  CASE WHEN instr(receiver, '@') > 0 THEN lower(substr(receiver, instr(receiver, '@') + 1)) END AS domain,
-  count(*) AS emails,
-  sum(is_sent = 0) AS unsent,
-  count(DISTINCT user_id) AS users
+  CASE WHEN instr(receiver, '@') > 0 THEN lower(substr(receiver, instr(receiver, '@') + 1)) END AS domain, -- TEXT?: what follows the @ of the receiver; null if there is no @
+  count(*) AS emails, -- INTEGER: emails to it
+  sum(is_sent = 0) AS unsent, -- INTEGER?: how many of them were not sent
+  count(DISTINCT user_id) AS users -- INTEGER: users whose emails they are
 FROM emails
 GROUP BY 1;
 

@@ -2,18 +2,15 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Client } from '../../src/api/operations.ts';
+import { describe, expect, test } from 'vitest';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { undoRows } from '../../src/bulk/read-rows.ts';
 import { type Manifest, writeResults } from '../../src/bulk/results.ts';
 import { resolveRow } from '../../src/bulk/resolve.ts';
 import { tableWriter } from '../../src/data/export.ts';
-import type { Batch, Journal } from '../../src/journal/port.ts';
 import { systemClock } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
-import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
+import { bulkClient, intentsOf, newUser, plan, send, sheetOf, undo } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -23,18 +20,11 @@ const signal = new AbortController().signal;
 async function world(behaviour: Partial<Behaviour> = {}) {
   const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
   const client = bulkClient(sandbox);
-  onTestFinished(() => client.close());
   const { journal } = await newJournal({ now: () => Date.now() });
   return { sandbox, client, journal };
 }
 
 const balanceOf = ({ control }: Sandbox, user: number): unknown => control.get('users', user)?.['balance'];
-
-async function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
-  const common = { journal, client, directory: null, clock: systemClock, signal };
-  const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
-  return (await planBatch(ports, await undoOf(journal, batch.batch))).batch;
-}
 
 describe('results', () => {
   // proves: results
@@ -186,7 +176,7 @@ describe('undo', () => {
     );
     await send(journal, client, batch.batch);
     expect([balanceOf(sandbox, a), balanceOf(sandbox, b)]).toEqual([3, 43]);
-    const back = await undo(journal, client, batch);
+    const back = await undo(journal, client, batch.batch);
     expect(back).toMatchObject({ net: '104.00', undoOf: batch.batch, file: null });
     await expect(undoRows(journal, batch, balance)).rejects.toThrow(/nothing of batch .* is left/);
     expect((await send(journal, client, back.batch)).error).toBeNull();
@@ -227,7 +217,7 @@ describe('undo', () => {
     const batch = await plan(journal, client, sheetOf(cells));
     await send(journal, client, batch.batch);
     expect([balanceOf(sandbox, poor), balanceOf(sandbox, rich)]).toEqual([0, 4]);
-    const back = await undo(journal, client, batch);
+    const back = await undo(journal, client, batch.batch);
     expect(back.warnings).toEqual([
       expect.stringMatching(
         /^row 2 cannot be taken back: nobody knows by how much it changed the balance \(.*should be -2.00 and is 0.00\)/,
@@ -250,7 +240,7 @@ describe('undo', () => {
     );
     await send(journal, client, batch.batch);
     sandbox.control.update('users', a, { balance: 6 });
-    const back = await undo(journal, client, batch);
+    const back = await undo(journal, client, batch.batch);
     sandbox.control.update('users', b, { balance: 7 });
     expect((await intentsOf(journal, back.batch)).map(({ user, state }) => [user, state])).toEqual([
       [b, 'planned'],

@@ -188,7 +188,6 @@ async function tried(path: string, situation: (world: World, batch: string) => P
   await situation(world, batch);
   const before = changes(world);
   await Promise.resolve(attempt(world, batch)).catch(() => {});
-  await world.client.close();
   const { problems } = await world.journal.verifyChain();
   return { sent: changes(world) - before, problems };
 }
@@ -228,7 +227,6 @@ test('no change by hand is sent, by the command line or through the journal', as
     String,
   );
   await expect(straight).rejects.toThrow(/must be approved by another person/);
-  await client.close();
   expect([changes(world), await journal.writes(1)]).toEqual([0, []]);
 });
 
@@ -244,7 +242,6 @@ test('a batch stops if its approvals expire while it is sent, and says that noth
     if (kind === 'row') at += 80 * hourMs;
   };
   const { error } = await send(journal.by(me), world.client, batch, { onEvent });
-  await world.client.close();
   expect(error?.message).toMatch(/has expired.*; nothing more was sent$/);
   expect([error?.exitCode, changes(world)]).toEqual([5, 1]);
 });
@@ -270,5 +267,4 @@ test('a change by hand ends as unknown if the journal cannot record its end', as
     exitCode: 8,
     message: expect.stringMatching(/away\. The change was sent/),
   });
-  await client.close();
 });

@@ -1,15 +1,14 @@
 /** A write that counted as not applied is made after all, while the same payment is about to be sent again. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/operations.ts';
-import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { recordLate } from '../../src/bulk/late.ts';
 import { discardBatch, resolveRow } from '../../src/bulk/resolve.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import { minuteMs, timestampOf } from '../../src/model/time.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';
 import type { Sandbox } from '../support/bent/sandbox.ts';
 import { behindProxy } from '../support/altering-proxy.ts';
-import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
+import { bulkClient, intentsOf, newUser, plan, send, sheetOf, undo } from '../support/bulk.ts';
 import { anna, newJournal } from '../support/journal.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -24,7 +23,6 @@ async function world() {
     behaviour: { late_commit_ms: 3_600_000 },
   });
   const client = bulkClient(sandbox);
-  onTestFinished(() => client.close());
   const { journal, file } = await newJournal({ now: () => Date.now() });
   const user = newUser(sandbox, 100);
   const balance = (): unknown => sandbox.control.get('users', user)?.['balance'];
@@ -39,13 +37,6 @@ async function lost(sandbox: Sandbox, journal: Journal, client: Client, batch: s
   await send(journal, client, batch);
   await send(journal, client, batch, { clock: later });
   expect((await intentsOf(journal, batch))[0]?.state).toBe('not_applied');
-}
-
-async function undo(journal: Journal, client: Client, batch: string): Promise<string> {
-  const signal = new AbortController().signal;
-  const common = { journal, client, directory: null, clock: systemClock, signal };
-  const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
-  return (await planBatch(ports, await undoOf(journal, batch))).batch.batch;
 }
 
 describe('a write that is made late', () => {
@@ -77,7 +68,6 @@ describe('a write that is made late', () => {
       const sheet = sheetOf([[user, 'add', '5', 'x']]);
       // A new client, because the other one would wait for as long as the server said.
       const fresh = bulkClient(sandbox);
-      onTestFinished(() => fresh.close());
       await expect(plan(journal, fresh, sheet)).rejects.toThrow(/sent before/);
       const again = await plan(journal, fresh, sheet, { againReason: 'it was not made' });
       await send(journal, fresh, again.batch);
@@ -89,9 +79,9 @@ describe('a write that is made late', () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
-    const one = await undo(journal, client, paid.batch);
+    const one = (await undo(journal, client, paid.batch)).batch;
     await lost(sandbox, journal, client, one, user);
-    const other = await undo(journal, client, paid.batch);
+    const other = (await undo(journal, client, paid.batch)).batch;
     await expect(send(journal, client, other)).rejects.toThrow(/1 row was sent before; nothing was sent now/);
     sandbox.control.commitLate();
     await send(journal, client, other, { againReason: 'it was not made' });
@@ -102,9 +92,9 @@ describe('a write that is made late', () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
-    const one = await undo(journal, client, paid.batch);
+    const one = (await undo(journal, client, paid.batch)).batch;
     await lost(sandbox, journal, client, one, user);
-    const other = await undo(journal, client, paid.batch);
+    const other = (await undo(journal, client, paid.batch)).batch;
     await send(journal, client, other, { againReason: 'it was not made' });
     sandbox.control.commitLate();
     const end = await send(journal, client, one, { clock: later });
@@ -145,9 +135,9 @@ describe('a write that is made late', () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
-    const one = await undo(journal, client, paid.batch);
+    const one = (await undo(journal, client, paid.batch)).batch;
     await lost(sandbox, journal, client, one, user);
-    const other = await undo(journal, client, paid.batch);
+    const other = (await undo(journal, client, paid.batch)).batch;
     sandbox.control.commitLate();
     await send(journal, client, one, { clock: later });
     expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
@@ -161,9 +151,9 @@ describe('a write that is made late', () => {
     const { sandbox, client, journal, file, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
-    const one = await undo(journal, client, paid.batch);
+    const one = (await undo(journal, client, paid.batch)).batch;
     await lost(sandbox, journal, client, one, user);
-    const other = await undo(journal, client, paid.batch);
+    const other = (await undo(journal, client, paid.batch)).batch;
     const open = await plan(journal, client, sheetOf([[user, 'add', '7']]));
     sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${user}/` } });
     await send(journal, client, open.batch);
@@ -200,7 +190,6 @@ describe('a write that is made late', () => {
       return { status: 422, body: '{"success":false,"errors":["busy"]}' };
     });
     const there = bulkClient(proxy);
-    onTestFinished(() => there.close());
     const { batch } = await plan(journal, there, sheetOf([[user, 'add', '5']]));
     await send(journal, there, batch);
     expect(await states(batch)).toEqual(['rejected']);
@@ -240,7 +229,7 @@ describe('an id that belongs to another person by now', () => {
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
     becomesAnother(sandbox, user);
-    const back = await undo(journal, client, paid.batch);
+    const back = (await undo(journal, client, paid.batch)).batch;
     expect(await states(back)).toEqual(['invalid']);
     expect((await intentsOf(journal, back))[0]?.problem).toMatch(
       /^the user has the email other@example\.com, and had .* in the plan of the batch that is taken back/,
@@ -277,7 +266,6 @@ describe('an id that belongs to another person by now', () => {
       return { status: 422, body: '{"success":false,"errors":["busy"]}' };
     });
     const there = bulkClient(proxy);
-    onTestFinished(() => there.close());
     await send(journal, there, batch);
     await send(journal, there, batch, { clock: later });
     expect(await states(batch)).toEqual(['needs_human']);

@@ -11,7 +11,6 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 async function world(options: Parameters<typeof startSandbox>[0] = {}) {
   const sandbox = await startSandbox({ emails: 5, ...options });
   const client = bulkClient(sandbox);
-  onTestFinished(() => client.close());
   const { journal } = await newJournal({ now: () => Date.now() });
   return { sandbox, client, journal };
 }
@@ -243,7 +242,6 @@ describe('a plan', () => {
   test('with a key that is refused ends with 3', async () => {
     const { sandbox, journal } = await world();
     const client = bulkClient({ url: sandbox.url, key: 'other' });
-    onTestFinished(() => client.close());
     await expect(plan(journal, client, sheetOf([[7, 'add', '1']]))).rejects.toMatchObject({ exitCode: 3 });
   });
 });

@@ -36,7 +36,6 @@ async function paying() {
     behaviour: { late_commit_ms: 3_600_000 },
   });
   const client = bulkClient(sandbox);
-  onTestFinished(() => client.close());
   const folder = temporaryFolder();
   const user = newUser(sandbox, 100);
   const sheet = (name: string) => sheetOf([[user, 'add', '5', name]]);
@@ -171,7 +170,6 @@ test('a payment that was made while the clock was far behind does not look old o
   const { sandbox, client, file, user, made } = await paying();
   const clock = { now: () => systemClock.now() - 40 * dayMs };
   const behind = bulkClient(sandbox, 1_000, clock);
-  onTestFinished(() => behind.close());
   const before = await open(file, clock);
   const first = await plan(before, behind, sheetOf([[user, 'add', '5', 'Credit']]), { clock });
   await send(before, behind, first.batch, { clock });

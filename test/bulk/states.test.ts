@@ -1,5 +1,5 @@
 /** Every state of a row with everything that a server can show, continued by `reconcile` and `resume`. */
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { intentStates, isOpen } from '../../src/bulk/intent.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import { resolveRow } from '../../src/bulk/resolve.ts';
@@ -98,7 +98,6 @@ describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that i
       for (const answer of state === 'planned' || state === 'blocked' ? [null] : answers) {
         const { journal } = await newJournal({ now: () => Date.now() });
         const { client, user, batch, token } = await rowIn(sandbox, journal, state, answer);
-        onTestFinished(() => client.close());
         show(sandbox, user, token);
         const before = sandbox.control.ledger().length;
         for (const reconcile of [{ reconcile: true }, {}, {}] as const) {

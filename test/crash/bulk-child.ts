@@ -6,7 +6,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { openJournal } from '../support/journal-file.ts';
 import { actorOf } from '../../src/model/actor.ts';
-import { bulkClient, send } from '../support/bulk.ts';
+import { openBulkClient, send } from '../support/bulk.ts';
 import { watched } from './watched-journal.ts';
 
 export interface ChildTask {
@@ -53,7 +53,7 @@ Object.assign(SqliteDatabase.prototype, {
 });
 
 const journal = await openJournal(task.journal, actorOf(process.env));
-const client = bulkClient(task);
+const client = openBulkClient(task);
 await send(watched(journal, moment), client, task.batch, { settleAfterMs: task.settleAfterMs });
 await client.close();
 await journal.close();

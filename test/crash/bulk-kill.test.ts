@@ -10,7 +10,7 @@ import { describe, expect, test } from 'vitest';
 import type { Behaviour, Fault, Sandbox } from '../support/bent/sandbox.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
-import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { openBulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { expectAccounted } from '../support/bulk-invariants.ts';
 import { bundleOf } from '../support/command-file.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -82,7 +82,7 @@ async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: numbe
   const folder = mkdtempSync(join(memory, 'admin-mirror-kill-'));
   const file = join(folder, 'journal.db');
   const journal = await openJournal(file, anna);
-  const client = bulkClient(sandbox);
+  const client = openBulkClient(sandbox);
   const label = `${scenario.name}, killed at moment ${killAt}`;
   try {
     const users = Array.from({ length: scenario.rows ?? 1 }, () => newUser(sandbox, 100));

@@ -48,7 +48,6 @@ async function planned() {
   const short = { ...store, leaseMs };
   const journal = await journalIn(short);
   const client = bulkClient(sandbox);
-  onTestFinished(() => client.close());
   const users = [newUser(sandbox, 10), newUser(sandbox, 10)];
   const { batch } = await plan(journal, client, sheetOf(users.map((user) => [user, 'add', '5', ''])));
   /** Continues as soon as the lock has expired. */
@@ -141,7 +140,6 @@ describe('a sender', () => {
     if (address === undefined) throw new Error(`${way.url} is not an address`);
     const journal = await journalIn({ ...store, address });
     const client = bulkClient(sandbox);
-    onTestFinished(() => client.close());
     const underWay = Promise.withResolvers<void>();
     const cutting: Journal['move'] = (...given) => {
       if (given[0].to === 'acknowledged') {
@@ -170,7 +168,6 @@ describe('a database', () => {
     const sandbox = await startSandbox({ users: 2, emails: 2 });
     const journal = await journalIn(storeOf(database, 'mirror'));
     const client = bulkClient(sandbox);
-    onTestFinished(() => client.close());
     const users = Array.from({ length: 6 }, () => newUser(sandbox, 10));
     const { batch } = await plan(journal, client, sheetOf(users.map((user) => [user, 'add', '5', ''])));
     let moves = 0;

@@ -8,7 +8,7 @@ import { noRules } from '../../src/journal/approval.ts';
 import { openSharedBackend } from '../../src/journal/postgres.ts';
 import { actorOf } from '../../src/model/actor.ts';
 import { systemClock } from '../../src/model/time.ts';
-import { bulkClient, send } from '../support/bulk.ts';
+import { openBulkClient, send } from '../support/bulk.ts';
 import { storeOf } from '../support/shared.ts';
 import { watched } from './watched-journal.ts';
 
@@ -39,7 +39,7 @@ for (const event of ['bodySent', 'headers', 'trailers']) subscribe(`undici:reque
 
 const store = { ...storeOf(task.database, task.schema), leaseMs: task.leaseMs };
 const journal = await openJournalOver(await openSharedBackend(store, systemClock), actorOf(process.env), noRules);
-const client = bulkClient(task, 30_000);
+const client = openBulkClient(task, 30_000);
 let end = 'complete';
 try {
   const { error } = await send(watched(journal, moment), client, task.batch, { sendMarginMs: task.sendMarginMs });

@@ -9,6 +9,7 @@ import { sandboxNow } from '../support/sandbox.ts';
 import { pageRows } from '../support/page-rows.ts';
 import { alter, rowsOf, valuesOf } from '../support/rows.ts';
 
+const resources = ['users', 'packages', 'coupons'] as const;
 const usual = ['last_seen_at', 'last_login_at', 'updated_at'];
 
 interface Version {
@@ -41,7 +42,8 @@ function sharedClock(sandbox: Sandbox): Clock & { advance(ms: number): void; at(
 async function begun(tried: SyncTry = {}) {
   const { sandbox, file } = await newMirror({ emails: 0 });
   const clock = sharedClock(sandbox);
-  const again = (more: SyncTry = {}) => sync(sandbox, file, { clock, historyIgnore: usual, ...tried, ...more });
+  const again = (more: SyncTry = {}) =>
+    sync(sandbox, file, { clock, resources, historyIgnore: usual, ...tried, ...more });
   const first = await again();
   expect(first.report.status).toBe('complete');
   return { control: sandbox.control, sandbox, clock, file, again };

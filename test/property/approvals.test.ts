@@ -212,6 +212,5 @@ test(
     }
     expect(world.sent).toBe(1);
     await world.close();
-    await client.close();
   },
 );

@@ -211,7 +211,6 @@ test(
         ...(process.env['PROPERTY_SEED'] === undefined ? {} : { seed: Number(process.env['PROPERTY_SEED']) }),
       },
     );
-    await client.close();
     expect(details.failed ? fc.defaultReportMessage(details) : null).toBeNull();
   },
 );

@@ -1,9 +1,12 @@
 /** A batch of balance rows against a sandbox in this process: planned, sent and checked, as the command wires it. */
+import { onTestFinished } from 'vitest';
 import { type Client, openClient } from '../../src/api/operations.ts';
+import type { Action } from '../../src/bulk/action.ts';
+import { actionOf } from '../../src/bulk/actions.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import type { Rules } from '../../src/bulk/claim.ts';
 import { type Caps, noCaps } from '../../src/model/money.ts';
-import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
+import { planBatch, type PlanPorts, undoOf } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
 import { sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
@@ -42,8 +45,15 @@ export function sheetOf(
   };
 }
 
-/** A client that gives up soon, but not before a busy machine has responded, and never waits. The caller closes it. */
-export function bulkClient(
+/** A client that gives up soon, but not before a busy machine has responded, and never waits. It is closed with the test. */
+export function bulkClient(...given: Parameters<typeof openBulkClient>): Client {
+  const client = openBulkClient(...given);
+  onTestFinished(() => client.close());
+  return client;
+}
+
+/** The same outside a test: the caller closes it. */
+export function openBulkClient(
   server: { readonly url: string; readonly key: string },
   timeoutMs = 1_000,
   clock: Clock = systemClock,
@@ -72,16 +82,17 @@ export function bulkClient(
 export const openRules: Rules = { caps: noCaps, againWithinMs: 30 * dayMs };
 
 export interface PlanTry {
+  /** `balance` by default. */
+  readonly action?: Action;
+  readonly allowForce?: boolean;
   readonly caps?: Partial<Caps>;
   readonly directory?: UserDirectory;
   readonly againReason?: string;
   readonly clock?: PlanPorts['clock'];
 }
 
-/** Plans the sheet and stores the batch. */
-export async function plan(journal: Journal, client: Client, sheet: Sheet, tried: PlanTry = {}): Promise<Batch> {
-  const rows = readRows(sheet, balance, { decimals: 2, mark: null, allowForce: false });
-  const ports: PlanPorts = {
+function planPorts(journal: Journal, client: Client, tried: PlanTry = {}): PlanPorts {
+  return {
     journal,
     client,
     directory: tried.directory ?? null,
@@ -91,9 +102,20 @@ export async function plan(journal: Journal, client: Client, sheet: Sheet, tried
     pageSize: 1_000,
     rules: { ...openRules, caps: { ...noCaps, ...tried.caps } },
   };
+}
+
+/** Plans the sheet and stores the batch. */
+export async function plan(journal: Journal, client: Client, sheet: Sheet, tried: PlanTry = {}): Promise<Batch> {
+  const { action = balance, allowForce = false } = tried;
+  const rows = readRows(sheet, action, { decimals: 2, mark: null, allowForce });
   const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
   const source = { title: null, file, undoOf: null, again: { reason: tried.againReason ?? null } };
-  return (await planBatch(ports, { action: balance, rows, source })).batch;
+  return (await planBatch(planPorts(journal, client, tried), { action, rows, source })).batch;
+}
+
+/** Plans the reversal of the batch and stores it. */
+export async function undo(journal: Journal, client: Client, batch: string): Promise<Batch> {
+  return (await planBatch(planPorts(journal, client), await undoOf(journal, batch))).batch;
 }
 
 export interface SendTry extends Partial<SendingOptions> {
@@ -123,7 +145,7 @@ export async function send(journal: Journal, client: Client, batch: string, trie
     again: { reason: againReason },
     approved: found.state === 'planned' ? 'by a test' : null,
   };
-  return sendBatch(ports, found, balance, all, reconcile === true ? null : consent);
+  return sendBatch(ports, found, actionOf(found.action), all, reconcile === true ? null : consent);
 }
 
 /** The defaults of the settings. */

@@ -15,7 +15,7 @@ export function hasMoreInFull(text: string): boolean {
 }
 
 /** `npm run soak`: tests that take minutes each, complete. */
-export const isSoak = process.env['SOAK_RUNS'] !== undefined;
+export const isSoak = process.env['SOAK'] !== undefined;
 
 /** All cases in the full part; in the fast part this many, spread evenly, including the first and the last. */
 export function sample<const T>(cases: readonly T[], count: number): readonly T[] {

@@ -1,16 +1,13 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { actions } from '../../../src/bulk/actions.ts';
 import type { Sandbox, SandboxOptions } from '../../support/bent/sandbox.ts';
 import { behindProxy } from '../../support/altering-proxy.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
-import { newJournal } from '../../support/journal.ts';
-import { systemClock } from '../../../src/model/time.ts';
 import { startSandbox } from '../../support/sandbox.ts';
 
 async function start(options: SandboxOptions = {}): Promise<{ sandbox: Sandbox; bench: Bench; user: number }> {
   const sandbox = await startSandbox({ users: 5, ...options });
-  const bench = benchOf(sandbox, (await newJournal(systemClock)).journal);
-  onTestFinished(() => bench.close());
+  const bench = await benchOf(sandbox);
   const user = Number(sandbox.control.insert('users', { first_name: 'Anna', language: 'en', balance: 12.5 })['id']);
   return { sandbox, bench, user };
 }
@@ -43,8 +40,7 @@ test.each<[string, Cells]>([
   const server = await behindProxy(sandbox, ({ method, path }) =>
     isMixedUp && method === 'GET' && /users\/1\b/.test(path) ? { body } : {},
   );
-  const bench = benchOf(server, (await newJournal(systemClock)).journal);
-  onTestFinished(() => bench.close());
+  const bench = await benchOf(server);
   const batch = await bench.plan(name, [{ user_id: 1, ...cells }]);
   isMixedUp = true;
   expect(await bench.send(batch)).toBe(5);
@@ -60,8 +56,7 @@ test('a lost response is not settled by another user that the server shows in pl
   const server = await behindProxy(sandbox, ({ method, path }) =>
     sandbox.control.ledger().length > 0 && method === 'GET' && /users\/1\b/.test(path) ? { body } : {},
   );
-  const bench = benchOf(server, (await newJournal(systemClock)).journal);
-  onTestFinished(() => bench.close());
+  const bench = await benchOf(server);
   const batch = await bench.plan('update', [{ user_id: 1, language: 'de' }]);
   sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT' } });
   expect([await bench.send(batch), await bench.send(batch, 0)]).toEqual([8, 8]);
@@ -303,8 +298,7 @@ describe('delete', () => {
         if (method === 'DELETE') control.setBehaviour({ missing_users: true, empty_lists });
         return {};
       });
-      const bench = benchOf(server, (await newJournal(systemClock)).journal);
-      onTestFinished(() => bench.close());
+      const bench = await benchOf(server);
       const batch = await bench.plan('delete', [{ user_id: 3 }, { user_id: 4 }]);
       control.faultNext({ fault: 'error_500', match: { method: 'DELETE' } });
       expect(await bench.send(batch)).toBe(8);

@@ -1,9 +1,7 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { WriteFault } from '../../support/bent/faults.ts';
 import type { Sandbox } from '../../support/bent/sandbox.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
-import { newJournal } from '../../support/journal.ts';
-import { systemClock } from '../../../src/model/time.ts';
 import { startSandbox } from '../../support/sandbox.ts';
 import { sample } from '../../support/part.ts';
 
@@ -42,8 +40,7 @@ const beforeCommit = ['reset_before', 'error_500', 'html', 'hang'];
 
 async function start(): Promise<{ sandbox: Sandbox; bench: Bench; user: number }> {
   const sandbox = await startSandbox({ users: 5 });
-  const bench = benchOf(sandbox, (await newJournal(systemClock)).journal);
-  onTestFinished(() => bench.close());
+  const bench = await benchOf(sandbox);
   return { sandbox, bench, user: Number(sandbox.control.insert('users', { first_name: 'Anna' })['id']) };
 }
 

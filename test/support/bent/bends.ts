@@ -193,7 +193,7 @@ export class Bending {
     const { operation, request, reply } = exchange;
     const cached = this.#fromCache(state, exchange);
     if (cached !== undefined) return this.#encoded(reply, cached);
-    const fault = this.faults.next(state.chance, operation.method, request.url, operation.paginated, this.bends);
+    const fault = this.faults.next(state.chance, operation.method, request.url, this.bends);
     if (fault !== null && comesBefore(fault)) {
       failBefore(this.bends, reply, fault);
       return undefined;
@@ -278,8 +278,7 @@ export class Bending {
   }
 
   #faulty(exchange: Exchange, state: SandboxState, fault: Fault): Response | undefined {
-    const { operation, given, reply } = exchange;
-    if (fault === 'empty_list') return this.#emptyList(state, resourceOf(operation.resource), given.query);
+    const { reply } = exchange;
     if (fault === 'commit_late') {
       this.late.add(() => void this.#bent(exchange, state), this.bends.late_commit_ms);
       failBefore(this.bends, reply, 'reset_before');

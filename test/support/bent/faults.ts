@@ -17,7 +17,6 @@ export const readFaults = {
   truncated: 'cuts the JSON short in a well-framed response',
   hang: 'never responds',
   empty_body: 'responds 200 without a body',
-  empty_list: 'responds 200 with an empty list and a total of 0 (lists only)',
   redirect: 'responds 302 to another host',
 } as const;
 
@@ -106,13 +105,13 @@ export class Faults {
     return found.fault;
   }
 
-  #draw(chance: Random, method: HttpMethod, behaviour: Bends, isList: boolean): Fault | null {
+  #draw(chance: Random, method: HttpMethod, behaviour: Bends): Fault | null {
     // Always draws once, whatever the switches are, so that changing a probability does not shift later draws.
     let draw = chance.fraction();
     if (method === 'GET') {
       for (const name of readFaultNames) {
         draw -= behaviour[`read_${name}`];
-        if (draw < 0) return name === 'empty_list' && !isList ? null : name;
+        if (draw < 0) return name;
       }
     } else {
       for (const name of writeFaultNames) {
@@ -124,10 +123,10 @@ export class Faults {
   }
 
   /** Returns how the next request fails; null if it does not. */
-  next(chance: Random, method: HttpMethod, url: string, isList: boolean, behaviour: Bends): Fault | null {
+  next(chance: Random, method: HttpMethod, url: string, behaviour: Bends): Fault | null {
     const scripted = this.#scripted(method, url);
     if (scripted !== null) return scripted;
-    const drawn = this.#draw(chance, method, behaviour, isList);
+    const drawn = this.#draw(chance, method, behaviour);
     const request = `${method} ${url}`;
     const streak = this.#streaks.get(request) ?? 0;
     const isAtLimit = behaviour.fault_streak > 0 && streak >= behaviour.fault_streak;

@@ -8,7 +8,7 @@ import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
 import { escapedHtml as html, Html } from '../model/markup.ts';
 import { amountWords, moneyText } from '../model/money.ts';
-import { counted } from '../model/text.ts';
+import { counted, withoutCodes } from '../model/text.ts';
 import { type Clock, minuteOf, type Timestamp, timestampOf } from '../model/time.ts';
 import { type CountName, countNameOf, countNames, type Counts } from './intent.ts';
 import { evidenceWords, factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
@@ -110,15 +110,15 @@ h1 { font-size: 18pt; margin: 0 0 .2em } h2 { font-size: 12pt; margin: 1.6em 0 .
 .sum { font-size: 13pt; margin: 0 0 1em }
 .open { border: 2px solid #111; padding: .5em .8em; font-weight: bold }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .25em .8em .25em 0; border-bottom: 1px solid #bbb; overflow-wrap: break-word; unicode-bidi: isolate }
+th, td { text-align: left; vertical-align: top; padding: .25em .7em .25em 0; border-bottom: 1px solid #bbb; overflow-wrap: break-word; unicode-bidi: isolate }
 thead { display: table-header-group } tr { break-inside: avoid }
 .facts th { width: 12em; font-weight: normal; color: #444 }
 .n { text-align: right; font-variant-numeric: tabular-nums }
-.n, .w { white-space: nowrap }
+.n, .w { white-space: nowrap } .n .s { white-space: normal }
 .s { color: #444; font-size: 8pt; display: block }
 code { font: 8pt/1.4 ui-monospace, monospace }
 @page { size: A4; margin: 12mm }
-@media print { body { margin: 0; padding: 0; max-width: none; font-size: 9pt } .s, code { font-size: 7pt } }
+@media print { body { margin: 0; padding: 0; max-width: none; font-size: 8.5pt } .s, code { font-size: 7pt } }
 `;
 
 /** Not formatted or escaped, since the policy names the hash of these bytes. */
@@ -224,7 +224,7 @@ type Columns = Readonly<Record<string, 'n' | 'w' | 't'>>;
 const outcomeColumns: Columns = { Outcome: 't', Rows: 'n', Net: 'n', 'Moved up and down': 'n' };
 const stepColumns: Columns = { Step: 'n', When: 'w', Who: 't', What: 'w', Note: 't' };
 const problemColumns: Columns = { Row: 'n', Column: 't', Problem: 't' };
-const rowColumns: Columns = { Row: 'n', User: 't', What: 't', Before: 'n', After: 'n', Outcome: 't', Sent: 'w' };
+const rowColumns: Columns = { Row: 'n', User: 't', What: 't', Before: 'n', After: 'n', Outcome: 't', Sent: 't' };
 
 function pageRow(intent: Intent, money: Words): string {
   const { row, user, parameters, plannedBefore: from, plannedAfter: to, before, after, state } = intent;
@@ -234,7 +234,7 @@ function pageRow(intent: Intent, money: Words): string {
   const plannedAs = (amount: string | null, made: string | null): Html =>
     small(amount === null || amount === made ? null : `planned ${money(amount)}`);
   const who = html`${user} ${plannedUsername}${small(plannedEmail)}`;
-  const what = html`${whatOf(parameters, money)}${small(problem)}`;
+  const what = html`${whatOf(parameters, money)}${small(problem === null ? null : withoutCodes(problem))}`;
   const record = recordId === null ? null : `record ${recordId}`;
   const status = httpStatus === null ? null : `HTTP ${httpStatus}`;
   const marks = [token, record, status].filter((each) => each !== null).join(' · ');

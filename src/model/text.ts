@@ -125,3 +125,14 @@ export function shortLine(text: string): string {
     .replaceAll(/\p{Cc}+/gu, ' ')
     .trim();
 }
+
+/** What a request is called on the wire. */
+const requestName = /\b(?:GET|POST|PUT|PATCH|DELETE) https?:\/\/[^\s,;]+/g;
+
+/** What the system calls an error, behind its words: `(ECONNRESET)`. */
+const systemCode = / \((?:E[A-Z]{3,}|UND_ERR_[A-Z_]+|ERR_[A-Z_]+)\)/g;
+
+/** The message for people who send no requests: without the addresses of requests, and without codes of the system. */
+export function withoutCodes(message: string): string {
+  return message.replaceAll(requestName, 'the request').replaceAll(systemCode, '');
+}

@@ -2,7 +2,7 @@
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
 import { escapedHtml, type Html, type Part } from '../model/markup.ts';
-import { bytesText, harmless } from '../model/text.ts';
+import { bytesText, harmless, withoutCodes } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
 import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell } from '../data/reading-types.ts';
@@ -181,21 +181,13 @@ export function choiceTags(
   });
 }
 
-/** What a request is called on the wire. */
-const requestName = /\b(?:GET|POST|PUT|PATCH|DELETE) https?:\/\/[^\s,;]+/g;
-
-/** What the system calls an error, behind its words: `(ECONNRESET)`. */
-const systemCode = / \((?:E[A-Z]{3,}|UND_ERR_[A-Z_]+|ERR_[A-Z_]+)\)/g;
-
 /**
  * A message without addresses of requests and codes of the system. Commands and flags in backquotes get their names in the console, or
  * say that they are of the command line.
  * @param here the batch whose page shows it
  */
 export function prose(text: string, here?: string): Part {
-  return text
-    .replaceAll(requestName, 'the request')
-    .replaceAll(systemCode, '')
+  return withoutCodes(text)
     .split('`')
     .map((part, at, parts) => (at % 2 === 0 ? part : codeTag(part, (parts[at - 1] ?? '').trimEnd(), here)));
 }

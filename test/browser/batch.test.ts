@@ -5,7 +5,7 @@ import { newUser } from '../support/bulk.ts';
 import { csv } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
 import { findingsOf, useBrowser } from './browser.ts';
-import { fileOf, hire, password, storyMs } from './person.ts';
+import { downloaded, fileOf, hire, password, storyMs } from './person.ts';
 
 const open = useBrowser();
 
@@ -128,4 +128,34 @@ test('a row whose outcome is open can be sent again only after somebody said tha
   await page.getByRole('button', { name: 'It was not done' }).click();
   await page.getByRole('link', { name: '2', exact: true }).click();
   expect(await buttons.allInnerTexts()).toEqual(['Send it again with “Go on”']);
+});
+
+test('the receipt fits A4 as it is printed, breaks no name, and shows no code', { timeout: storyMs }, async () => {
+  const world = await office();
+  const { page, sandbox } = world;
+  await plan(
+    world,
+    'Refunds',
+    Array.from({ length: 4 }, (_, at) => `add,1${at}.50,Refund of the outage`),
+  );
+  sandbox.control.setBehaviour({ description_max: 9 });
+  const [{ id } = { id: 0 }] = sandbox.control.dump('users').slice(-1);
+  sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT', path: `/users/${String(id)}/` } });
+  await page.getByLabel(/^To send/).fill('48');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
+  const { text } = await downloaded(page.getByRole('link', { name: /^Receipt/ }));
+  expect(text).toContain('the request was sent and its response was lost: the connection was reset');
+  expect(text).not.toMatch(/ECONNRESET|\/api\/v1/);
+  await page.goto('about:blank');
+  // A4 upright within its margins, at 96 dots an inch.
+  await page.setViewportSize({ width: 703, height: 1_000 });
+  await page.emulateMedia({ media: 'print' });
+  await page.setContent(text);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(703);
+  const heights = await page
+    .locator('td .s', { hasText: '@' })
+    .evaluateAll((emails) => emails.map((each) => each.getClientRects()[0]?.height ?? 0));
+  expect(heights.length).toBe(4);
+  expect(heights.filter((height) => height > 16)).toEqual([]);
 });

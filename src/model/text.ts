@@ -127,7 +127,7 @@ export function shortLine(text: string): string {
 }
 
 /** What a request is called on the wire. */
-const requestName = /\b(?:GET|POST|PUT|PATCH|DELETE) https?:\/\/[^\s,;]+/g;
+const requestName = /\b(?:GET|POST|PUT|PATCH|DELETE) https?:\/\/\S*[^\s,;:.)]/g;
 
 /** What the system calls an error, behind its words: `(ECONNRESET)`. */
 const systemCode = / \((?:E[A-Z]{3,}|UND_ERR_[A-Z_]+|ERR_[A-Z_]+)\)/g;

@@ -55,6 +55,11 @@ export class Sendings {
     return this.#problems.get(batch);
   }
 
+  /** Somebody has decided about what was left open, so that is no problem any more. */
+  forgetProblem(batch: string): void {
+    this.#problems.delete(batch);
+  }
+
   /** Sends a new batch. Resolves once its rows are claimed. Throws an OperatorError if it may not be sent. */
   async send(batch: Batch, action: Action, typed: string, again: Again, actor: Actor): Promise<void> {
     this.#checkFree(batch.batch);

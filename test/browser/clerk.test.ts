@@ -378,6 +378,7 @@ test('a clerk without scripts can go from the sheet to the results', { timeout: 
   await page.getByLabel('How you know').fill('seen in the panel');
   await page.getByRole('button', { name: 'It was done' }).click();
   await page.getByText('✓ done').waitFor();
+  expect(await page.getByRole('alert').count()).toBe(0);
   const { text } = await downloaded(page.getByRole('link', { name: 'applied.csv' }));
   expect(text.trim().split('\n')).toHaveLength(4);
   expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [10.5, 11.5, 12.5]]);

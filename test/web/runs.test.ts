@@ -48,6 +48,8 @@ describe('a sync started in the console', () => {
     expect(shown).toContain('admin-mirror sync coupons --quick');
     expect(shown).toContain('account anna');
     expect(shown).toMatch(/Outcome ✓ complete exit code 0/);
+    // Its page says once who began it, and how it ended.
+    expect(shown.split('account anna')).toHaveLength(2);
     // The run in the mirror has the same name and records who started it.
     expect(shown).toContain('The sync');
     const store = openMirrorStoreForReading(file);

@@ -35,6 +35,9 @@ test('every command that a message names has words in the console', () => {
 
 test('a message loses the addresses of requests, and the names that the system has for errors', () => {
   const said =
-    'PUT https://shop.example/api/v1/users/7/update-balance was lost: it was reset (ECONNRESET), twice (in all)';
-  expect(String(html`${prose(said)}`)).toBe('the request was lost: it was reset, twice (in all)');
+    'PUT https://shop.example/api/v1/users/7/update-balance was lost: it was reset (ECONNRESET), twice (in all); ' +
+    'GET https://shop.example/api/v1/emails?date_range=2026-01-01,3000-01-01&page=1, GET https://shop.example/.';
+  expect(String(html`${prose(said)}`)).toBe(
+    'the request was lost: it was reset, twice (in all); the request, the request.',
+  );
 });

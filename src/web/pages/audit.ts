@@ -86,11 +86,20 @@ function stepsTag({ link }: Visit, steps: readonly AuditEntry[]): Html {
       ['Step', ({ step }) => step, 'number'],
       ['When', ({ at }) => timeTag(at)],
       ['Who', ({ actor }) => actorText(actor)],
-      ['What', ({ kind, action }) => [kind, action === null ? null : html` <span class="soft">${action}</span>`]],
+      [
+        'What',
+        ({ kind, action }) => [
+          kind.replaceAll('_', ' '),
+          action === null ? null : html` <span class="soft">${action}</span>`,
+        ],
+      ],
       ['Row', ({ row }) => row, 'number'],
       ['User', ({ user: of }) => (of === null ? null : anchor(link(`/data/users/${of}`), of)), 'number'],
       ['Amount', ({ type, amount }) => (amount === null ? null : `${type ?? ''} ${amount}`), 'number'],
-      ['State now', ({ state, evidence }) => [state, evidence === null ? null : `, by ${evidence}`]],
+      [
+        'State now',
+        ({ state, evidence }) => [state?.replaceAll('_', ' '), evidence === null ? null : `, by ${evidence}`],
+      ],
       ['Note', ({ note }) => note],
     ],
     steps,

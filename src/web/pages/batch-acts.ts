@@ -301,7 +301,10 @@ export function deny(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 
 export function discard(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const journal = ports.journal.by(actorOf(visit, ports));
-  return afterwards(visit, ports, (batch) => discardBatch(journal, batch, visit.form.get('why') ?? ''));
+  return afterwards(visit, ports, async (batch) => {
+    await discardBatch(journal, batch, visit.form.get('why') ?? '');
+    ports.sendings.forgetProblem(batch.batch);
+  });
 }
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {

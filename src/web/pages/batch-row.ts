@@ -108,5 +108,6 @@ export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
     const outcome = answer === 'applied' ? answer : 'not_applied';
     const reason = visit.form.get('reason') ?? '';
     await resolveRow(journal, batch, { row, outcome, resend: answer === 'resend', reason });
+    ports.sendings.forgetProblem(batch.batch);
   });
 }

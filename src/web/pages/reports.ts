@@ -187,7 +187,7 @@ function parameterTag({ name, type, default: standing, meaning }: ReportParamete
           ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `default (${standing ?? 'none'})` : each))}
         </select>`
       : html`<input name="p.${name}" value="${value}" placeholder="${standing ?? ''}" ${need} />`;
-  return html`<label>${name} <span class="soft">${meaning}</span> ${field}</label>`;
+  return html`<label>${name} ${meaning === name ? null : html`<span class="soft">${meaning}</span>`} ${field}</label>`;
 }
 
 export async function reportPicture(visit: Visit, ports: ConsolePorts): Promise<Reply> {

@@ -64,7 +64,7 @@ export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const isOurs = ports.consoleRuns.isRunning(run);
   const goesOn = isGoingOn(found, isOurs);
   const body = html`${goesOn ? [progressTag(visit, ports, found, run), isOurs ? stopTag(visit, run) : elsewhereTag(found)] : null}
-    ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
+    ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn, job)}
     ${job === null ? null : [verdictTag(job.report), checkTag(visit, job.report)]}
     <p>${anchor(visit.link('/runs'), 'All runs')}</p>`;
   return page(`Run ${run}`, body, goesOn ? { refresh: 5 } : {});
@@ -98,18 +98,23 @@ function jobTag(job: JobRun): Html {
   ])}`;
 }
 
-function syncTag(detail: RunDetail, goesOn: boolean): Html {
+/** @param job the run of the sync, whose page part already says who began it and how it ended */
+function syncTag(detail: RunDetail, goesOn: boolean, job: JobRun | null): Html {
   const { status, started_at, finished_at, actor, requests, retries, answers, problem, resources, events } = detail;
   const isLost = status === 'running' && !goesOn;
   const isEnded = finished_at !== null;
-  return html`${problem === null ? null : problemTag(problem)}
+  return html`${problem === null || problem === job?.problem ? null : problemTag(problem)}
     ${isLost ? problemTag('The process of this run died before it was finished.', 'The next sync continues where it stopped.') : null}
     <h2>The sync</h2>
     ${factsTag([
-      ['Outcome', isLost ? stateTag('killed') : stateTag(status)],
-      ['By', actor === null ? html`<span class="none">not recorded</span>` : actorText(actor)],
-      ['Began', timeTag(started_at)],
-      ['Ended', timeTag(finished_at)],
+      ...(job === null
+        ? ([
+            ['Outcome', isLost ? stateTag('killed') : stateTag(status)],
+            ['By', actor === null ? html`<span class="none">not recorded</span>` : actorText(actor)],
+            ['Began', timeTag(started_at)],
+            ['Ended', timeTag(finished_at)],
+          ] as const)
+        : []),
       ['Requests', isEnded ? `${grouped(requests)}, including ${counted(retries, 'retry', 'retries')}` : null],
       ['Responses', isEnded ? Object.entries(answers).map(([code, count]) => `${code}: ${grouped(count)} `) : null],
     ])}

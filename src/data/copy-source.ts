@@ -269,7 +269,11 @@ async function copyInProcess(
       killSignal: 'SIGKILL',
     });
     const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
-    if (code !== 0) throw new FileError(`could not copy ${source}: ${said.trim() || `cp ended with ${String(code)}`}`);
+    if (code !== 0) {
+      const why = said.trim() || `cp ended with ${String(code)}`;
+      const advice = 'Check the room on that disk, and who may write there. What is there is unharmed.';
+      throw new FileError(`could not copy ${source}: ${why}`, { advice });
+    }
     onProgress();
   } catch (error) {
     signal.throwIfAborted();

@@ -5,6 +5,7 @@ import { Argument, type Command } from 'commander';
 import { script } from '@bomb.sh/tab';
 import tab from '@bomb.sh/tab/commander';
 import type { CliContext } from './context.ts';
+import { printLine } from './output.ts';
 import { wholeProgram } from './program.ts';
 
 const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
@@ -21,18 +22,52 @@ export function define(program: Command, context: CliContext): void {
       'after',
       `
 Examples:
-  source <(admin-mirror completions bash)                        in ~/.bashrc
+  source <(admin-mirror completions bash)                        in ~/.bashrc; completes after npx, too
   source <(admin-mirror completions zsh)                         in ~/.zshrc, after compinit
   admin-mirror completions fish | source                         in ~/.config/fish/config.fish
-  admin-mirror completions powershell | Out-String | iex         in $PROFILE`,
+  admin-mirror completions powershell | Out-String | iex         in $PROFILE
+
+In a clone, define the command first: admin-mirror() { npx admin-mirror "$@"; } in bash and zsh.`,
     )
-    .action((shell: string) => script(shell, 'admin-mirror', 'admin-mirror'));
+    .action((shell: string) => {
+      if (shell === 'bash') printLine(context, bashScript);
+      else script(shell, 'admin-mirror', 'admin-mirror');
+    });
   program
     .command('complete', { hidden: true })
     .description('Print what can be the last of these words. The scripts of `completions` call it.')
     .argument('[words...]', 'the words after `admin-mirror`, the last one perhaps unfinished')
     .action((words: string[]) => complete(context, words));
 }
+
+/**
+ * The library's script for bash needs a package of functions that many machines lack, and runs $(…) in what was typed. Bash splits
+ * words at = and :, which belong to one word here, and replaces only what stands after them.
+ */
+const bashScript = String.raw`_admin_mirror() {
+  local at=1 last=-1 words=() word before= line name
+  if [[ $1 == npx ]]; then
+    [[ \${COMP_WORDS[1]} == admin-mirror ]] || return
+    at=2
+  fi
+  local run=("\${COMP_WORDS[@]:0:at}")
+  COMPREPLY=()
+  for (( ; at <= COMP_CWORD; at++ )); do
+    word=\${COMP_WORDS[at]}
+    if [[ $last -ge 0 && ( $word == [=:] || $before == [=:] ) ]]; then words[last]+=$word
+    else words[++last]=$word; fi
+    before=$word
+  done
+  while IFS= read -r line; do
+    name=\${line%%$'	'*}
+    [[ -n $name && $name != :* ]] && COMPREPLY+=("$(printf %q "$name")")
+  done < <("\${run[@]}" complete -- "\${words[@]}" 2>/dev/null)
+  # More can follow in a folder.
+  [[ \${COMPREPLY[0]} == */ ]] && compopt -o nospace 2>/dev/null
+  return 0
+}
+complete -F _admin_mirror admin-mirror
+complete -o default -F _admin_mirror npx`.replaceAll('\\$', '$');
 
 async function complete(context: CliContext, words: string[]): Promise<void> {
   const whole = await wholeProgram(context, (name) => !own.includes(name));
@@ -41,6 +76,8 @@ async function complete(context: CliContext, words: string[]): Promise<void> {
   const files = filesAt(context.folder, typed.slice(typed.indexOf('=') + 1));
   const offerFiles = (offer: (name: string, description: string) => void) => files.forEach((file) => offer(file, ''));
   for (const command of [root, ...root.commands.values()]) {
+    // What is offered has one line each.
+    [command.description = ''] = command.description.split('\n');
     for (const [name, argument] of command.arguments) if (/^(file|folder)$/.test(name)) argument.handler = offerFiles;
     const path = command.value.split(' ');
     const { options } = path.reduce((at, name) => at.commands.find((each) => each.name() === name) ?? at, whole);

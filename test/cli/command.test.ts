@@ -1,10 +1,10 @@
-import { execFile } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { runCli, spawnCli } from '../support/cli.ts';
-import { sourceCommandFile } from '../support/command-file.ts';
+import { commandFile, sourceCommandFile } from '../support/command-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
@@ -111,7 +111,47 @@ describe('completions', () => {
     expect(await complete(...words)).toEqual(offered);
   });
 
-  test.each(['bash', 'zsh', 'fish', 'powershell'])('have a script for %s that asks the command', async (shell) => {
+  /** What bash offers once the line was typed, as its readline splits it into words. It has no package of completions. */
+  function offeredByBash(folder: string, ...words: readonly string[]): string[] {
+    const bin = join(folder, 'bin');
+    mkdirSync(bin, { recursive: true });
+    const command = `#!/bin/sh\nexec '${process.execPath}' '${commandFile}' "$@"\n`;
+    writeFileSync(join(bin, 'admin-mirror'), command, { mode: 0o755 });
+    writeFileSync(join(bin, 'npx'), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 });
+    const script = `
+      source <(admin-mirror completions bash); source <(admin-mirror completions bash)
+      COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); of=$(complete -p "$1"); of=\${of##*-F }
+      "\${of% *}" "$1" "\${COMP_WORDS[COMP_CWORD]}" "\${COMP_WORDS[COMP_CWORD - 1]}"
+      printf '%s\n' "\${COMPREPLY[@]}"`;
+    const environment = { PATH: `${bin}:/usr/bin:/bin`, HOME: folder };
+    const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script, 'bash', ...words], {
+      cwd: folder,
+      env: environment,
+      encoding: 'utf8',
+    });
+    expect(stderr).toBe('');
+    return stdout.trimEnd().split('\n');
+  }
+
+  test('work in bash as it comes, also after npx, and run nothing that is typed', { tags: 'full' }, () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'two words.csv'), '');
+    mkdirSync(join(folder, 'sheets'));
+    const offered = (...words: readonly string[]) => offeredByBash(folder, 'admin-mirror', ...words);
+    expect(offered('sy')).toEqual(['sync']);
+    expect(offeredByBash(folder, 'npx', 'admin-mirror', 'sy')).toEqual(['sync']);
+    expect(offered('bulk', 'plan', 'no')).toEqual(['notify']);
+    expect(offered('bulk', 'plan', 'balance', 'tw')).toEqual([String.raw`two\ words.csv`]);
+    expect(offered('snapshot', 'she')).toEqual(['sheets/']);
+    expect(offered('export', '--format', '=', 'js')).toEqual(['json', 'jsonl']);
+    expect(offered('export', '--format', '')).toContain('parquet');
+    expect(offered('')).toContain('init');
+    expect(offered('').filter((each) => each.includes(' '))).toEqual([]);
+    offered('sync', `$(touch ${folder}/ran)`);
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+  });
+
+  test.each(['zsh', 'fish', 'powershell'])('have a script for %s that asks the command', async (shell) => {
     const { stdout } = await spawnCli(['completions', shell], { folder: temporaryFolder() });
     expect(stdout).toMatch(/admin-mirror complete/);
   });

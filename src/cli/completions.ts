@@ -16,7 +16,9 @@ const own = ['completions', 'complete'];
 export function define(program: Command, context: CliContext): void {
   program
     .command('completions')
-    .description('Print the completion script for a shell.')
+    .description(
+      'Print the completion script for a shell: `source <(admin-mirror completions bash)`. Its help says where to put it.',
+    )
     .addArgument(new Argument('<shell>', 'the shell to complete in').choices(shells))
     .addHelpText(
       'after',

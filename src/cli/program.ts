@@ -1,11 +1,11 @@
 /** Runs a command line: loads the command that it names, and turns every failure into one message and an exit code. */
 import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
 import { systemError } from '../model/files.ts';
-import { type ExitCode, OperatorError, suggestion, UsageError } from '../model/errors.ts';
+import { type ExitCode, InterruptedError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
 import { type CliContext, type CliWorld, createContext, interruptionOf } from './context.ts';
-import { printError } from './output.ts';
+import { printError, printOutcome } from './output.ts';
 import { type CommandCall, wordsOf } from '../model/job.ts';
 import { version } from '../model/program.ts';
 import type { ChildOutput } from '../worker/run-job.ts';
@@ -17,10 +17,11 @@ export async function run(
   rows: readonly CommandRow[] = commands,
 ): Promise<ExitCode> {
   const program = bareProgram();
+  let name = '';
   const context = createContext(world, () => ({ ...commonFlagsIn(program), ...flagsOf(world.given?.output) }));
   try {
     const words = 'path' in command ? wordsOf(command) : command;
-    const name = commandIn(words);
+    name = commandIn(words);
     await defineCommands(program, context, rows, (row) => row.name === name);
     if ('path' in command) checkOptions(command, program);
     // Only now are the flags of the command known.
@@ -30,9 +31,22 @@ export async function run(
   } catch (error) {
     // Report the failure of the command itself, not a later one of closing.
     await context.releases.close().catch(() => {});
-    return failed(context, error);
+    return failed(context, error, stopped[name]);
   }
 }
+
+const nothingWritten = 'Nothing was written: a file appears whole or not at all.';
+
+/** What a command leaves behind that somebody stops, and what goes on next time. `bulk` says it with the name of the batch. */
+const stopped: Readonly<Record<string, string>> = {
+  sync: 'What was read is kept. The next `admin-mirror sync` goes on from there.',
+  verify: 'Nothing was changed. The next `admin-mirror verify` compares everything again.',
+  export: nothingWritten,
+  snapshot: nothingWritten,
+  backup: 'No backup was made, and earlier ones are as they were.',
+  restore: 'A file is in its place whole or not at all, and what was there is kept beside it. To go on, run it again.',
+  publish: 'Readers there see what was published before. The next `admin-mirror publish` writes what changed since.',
+};
 
 /** Returns the program with every command loaded, for completions and the tests of the help. */
 export async function wholeProgram(
@@ -219,10 +233,11 @@ function inherit(command: Command, from: Command, before = ''): void {
   for (const each of command.commands) inherit(each, command, `${path} `);
 }
 
-function failed(context: CliContext, error: unknown): ExitCode {
+function failed(context: CliContext, error: unknown, ifStopped = ''): ExitCode {
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
   const explained = explain(context, error);
   printError(context, explained);
+  if (explained instanceof InterruptedError && ifStopped !== '') printOutcome(context, ifStopped);
   return explained instanceof OperatorError ? explained.exitCode : 1;
 }
 

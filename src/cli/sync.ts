@@ -10,7 +10,7 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { namedOf, resourcesArgument, toDayOf, toWholeNumber } from './flag-values.ts';
-import { alignedLines, freshWords, notCompleteYet, printOutcome, printResult, printWarning } from './output.ts';
+import { alignedLines, freshWords, notCompleteYet, printResult, printWarning } from './output.ts';
 import { openDirectory } from '../bulk/open.ts';
 import { openJournalMemory } from '../bulk/open-memory.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
@@ -87,9 +87,6 @@ export async function sync(context: CliContext, resources: readonly ResourceName
   });
   printResult(context, report, reportLines(report));
   await noteLate(context);
-  if (report.status === 'interrupted') {
-    printOutcome(context, 'What was read is kept. The next `admin-mirror sync` goes on from there.');
-  }
   if (error !== null) throw error;
 }
 

@@ -76,6 +76,7 @@ interface Words {
 
 const doctor = 'Next: `admin-mirror doctor` shows what is wrong and where to correct it';
 const sync = 'Next: `admin-mirror sync` reads the open parts again; if the problem stays, run `admin-mirror doctor`';
+const goOn = 'Next: `admin-mirror sync` goes on from there';
 const worker = 'Next: check that the worker runs (`admin-mirror status`); the next run does what is left';
 
 const own = ({ message, advice }: Told): Words => ({ what: message, next: advice });
@@ -134,7 +135,7 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
     // A run whose disk was full looks like one that was killed.
     const ended =
       status === 'failed' ? status : status === 'killed' ? 'was killed or could not write its end' : `was ${status}`;
-    const next = status === 'failed' ? doctor : sync;
+    const next = status === 'failed' ? doctor : status === 'interrupted' ? goOn : sync;
     return { what: `the last sync, of ${minuteOf(started_at)}, ${ended}`, next, detail: reasons.join('; ') };
   },
   never_read: ({ resources, is_running }) => ({

@@ -183,7 +183,9 @@ function lastRuns({ runs, resources }: MirrorStatus): Problem[] {
   });
   return Array.from(new Map(ends.map((each) => [each.run, each])).values(), (last): Problem[] => {
     const { run, started_at, status } = last;
-    const left = ends.filter((each) => each.run === run && !each.isExplained).flatMap(({ problem }) => problem ?? []);
+    const left = ends
+      .filter((each) => each.run === run && !each.isExplained && status !== 'interrupted')
+      .flatMap(({ problem }) => problem ?? []);
     const isSaid = run !== newest || (status === 'partial' && ends.some(({ isExplained }) => isExplained));
     if (left.length === 0 && isSaid) return [];
     return [{ code: 'last_run', facts: { started_at, status, reasons: [...new Set(left)] }, since: null }];

@@ -68,7 +68,7 @@ test(
     expect(code).toBe(130);
     expect(stdout).toMatch(/^run \S+: interrupted/m);
     expect(stderr).toMatch(
-      /What was read is kept\. The next `npx admin-mirror sync` goes on from there\.\nstopped by SIGINT\n$/,
+      /stopped by SIGINT\nWhat was read is kept\. The next `npx admin-mirror sync` goes on from there\.\n$/,
     );
     const again = await runCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
     expect(again.code).toBe(0);

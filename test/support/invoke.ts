@@ -21,6 +21,8 @@ export interface Invocation {
   readonly given?: GivenByParent;
   /** In the place of constants of the settings. */
   readonly constants?: CliWorld['constants'];
+  /** Stops it. */
+  readonly signal?: AbortSignal;
   /** Replaces the commands of the program. */
   readonly commands?: readonly CommandRow[];
 }
@@ -46,7 +48,7 @@ export async function invoke(argv: readonly string[] | CommandCall, options: Inv
     stdout: stdout.stream,
     stderr: stderr.stream,
     stdin: () => stdin as unknown as NodeJS.ReadStream,
-    signal: new AbortController().signal,
+    signal: options.signal ?? new AbortController().signal,
     // A real sleep would only take longer.
     sleep: () => Promise.resolve(),
     environment: options.environment ?? {},

@@ -115,6 +115,15 @@ test.each(Object.entries(each))('%s has its words and its exit code', (code, [fo
   expect(checkCode([problem])).toBe(check);
 });
 
+test('a sync that somebody stopped is told as that, and goes on next time', () => {
+  const facts = { started_at: timestampOf(now), status: 'interrupted', reasons: [] };
+  expect(wordsOf({ code: 'last_run', facts, since: null })).toMatchObject({
+    what: 'the last sync, of 2026-03-11 10:00 UTC, was interrupted',
+    next: 'Next: `admin-mirror sync` goes on from there',
+    details: [],
+  });
+});
+
 test('the worst exit code counts, and without a problem it is 0', () => {
   const of = (code: ProblemCode) => ({ code, facts: each[code][0], since: null }) as Problem;
   expect(checkCode([])).toBe(0);

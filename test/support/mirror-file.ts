@@ -25,6 +25,8 @@ export function insertRows(
       const stored: Readonly<Record<string, StoredValue>> = { _first_seen_at: at, _changed_at: at, ...row };
       insert.run(columns.map((name) => stored[name] ?? null));
     }
+    // What a sync writes is not noted as the change of another program.
+    database.exec('DELETE FROM mirror_touched');
   })();
 }
 

@@ -4,8 +4,10 @@ import type { Client } from '../api/operations.ts';
 import { openApi } from '../api/open.ts';
 import { openJournal } from '../journal/open.ts';
 import type { Actor } from '../model/actor.ts';
+import type { UsageError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
+import { otherServer, readMirror, serverIn } from '../store/open.ts';
 import type { JournalMemory } from './journal-memory.ts';
 import { openJournalMemory } from './open-memory.ts';
 import type { PlanPorts } from './plan.ts';
@@ -41,6 +43,12 @@ export async function openBulkPorts(
 
 export function openDirectory(settings: Settings, releases: Releases): UserDirectory | null {
   const { mirror } = settings.store;
-  if (!existsSync(mirror)) return null;
+  // Users of another server would only be in the way: then all are looked up on this one.
+  if (!existsSync(mirror) || readOtherServer(settings) !== undefined) return null;
   return releases.add(new UserDirectory(mirror));
+}
+
+/** The problem of a mirror that was read from another server than the settings name; undefined if it was not. Throws a FileError. */
+export function readOtherServer({ store, api }: Settings): UsageError | undefined {
+  return otherServer(store.mirror, readMirror(store.mirror, serverIn), api.baseUrl);
 }

@@ -15,6 +15,7 @@ import { openShareWatch } from './progress.ts';
 
 interface Flags {
   readonly published?: true;
+  readonly acceptNewServer?: true;
   readonly mirrorOnly?: true;
   readonly olderJournal?: true;
 }
@@ -31,6 +32,7 @@ export function define(program: Command, context: CliContext): void {
       new Option('--published', 'make the mirror of what `publish` wrote to PostgreSQL').conflicts('olderJournal'),
     )
     .option('--mirror-only', 'leave the journal as it is')
+    .option('--accept-new-server', 'restore the mirror although it was read from another address than api.base_url')
     .addOption(
       new Option(
         '--older-journal',
@@ -58,6 +60,7 @@ async function run(context: CliContext, from: string | undefined, flags: Flags):
     const request: RestoreRequest = {
       from: from === undefined ? await published(context, watch.progress) : resolve(context.folder, from),
       isMirrorOnly: flags.mirrorOnly ?? false,
+      acceptsServer: flags.acceptNewServer ?? false,
       mayLoseSteps: flags.olderJournal ?? false,
     };
     const report = await openRestore(settings, systemClock, context.signal)(request);

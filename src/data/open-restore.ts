@@ -18,7 +18,7 @@ export function openRestore(
       clock,
       releases,
     );
-  const ports = { mirror, journal, openJournal, clock, signal };
+  const ports = { mirror, journal, openJournal, address: settings.api.baseUrl, clock, signal };
   const { profile = null, backup } = settings;
   return (request) =>
     restoreFiles({ ...ports, profile, backups: backup.folder, isShared: shared !== undefined }, request);

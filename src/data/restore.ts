@@ -15,7 +15,7 @@ import type { FileKind } from '../store/file-kind.ts';
 import { ownerAlone, placeDurableFile, requireSpace, syncFile } from '../store/files/durable-file.ts';
 import { hashOfFile, readManifest } from '../store/files/manifest.ts';
 import { MirrorsJournalMemory, type RememberedJournal } from '../store/journal-memory.ts';
-import { mirrorKind, readMirror } from '../store/open.ts';
+import { mirrorKind, otherServer, readMirror, serverIn } from '../store/open.ts';
 import { backupsIn } from './backup.ts';
 import { checkCopy, isCopyOf } from './copy-source.ts';
 
@@ -23,6 +23,8 @@ export interface RestoreRequest {
   /** The folder of a backup, a file that `snapshot` or `backup` made, or what is published. */
   readonly from: string | Published;
   readonly isMirrorOnly: boolean;
+  /** Whether the mirror may be one that was read from another server than the settings name. */
+  readonly acceptsServer: boolean;
   /** Whether the journal may be replaced by one that lacks some of its steps. */
   readonly mayLoseSteps: boolean;
 }
@@ -56,6 +58,8 @@ interface RestorePorts {
   readonly journal: string;
   /** Whether the journal is not a file, but in a shared store. Then it is left alone. */
   readonly isShared: boolean;
+  /** The address of the server; undefined if none is set. */
+  readonly address: string | undefined;
   readonly profile: string | null;
   readonly backups: string;
   /** Opens a file of a journal for reading. */
@@ -105,6 +109,11 @@ export async function restoreFiles(ports: RestorePorts, request: RestoreRequest)
   let knowsMore = mirror === undefined && remember(ports.mirror, known);
   const making = async (temporary: string): Promise<void> => {
     await mirror?.make(temporary);
+    const other = otherServer('to restore', readMirror(temporary, serverIn), ports.address);
+    if (other !== undefined && !request.acceptsServer) {
+      const advice = 'If the server has moved, say --accept-new-server; the next sync makes sure that it is the same.';
+      throw new UsageError(other.message, { advice });
+    }
     chmodSync(temporary, ownerAlone);
     knowsMore = remember(temporary, known);
     foldLog(mirrorKind, temporary);

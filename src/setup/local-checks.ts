@@ -21,6 +21,7 @@ import { withReleases } from '../model/releases.ts';
 import { clockDifference, systemClock } from '../model/time.ts';
 import { openPeopleForReading } from '../people/open.ts';
 import { rightJournalAdvice } from '../bulk/journal-memory.ts';
+import { readOtherServer } from '../bulk/open.ts';
 import { openJournalDoubt } from '../bulk/open-memory.ts';
 import { mirrorKind } from '../store/open.ts';
 
@@ -37,7 +38,7 @@ interface FileToCheck {
   readonly madeBy: string;
   /** Opens it as its own commands would, and closes it; throws a FileError. */
   readonly open: () => Promise<unknown>;
-  /** Throws a FileError if it is lost, or is not the right one. */
+  /** Throws a FileError or a UsageError if it is lost, or is not the right one. */
   readonly expect?: () => Promise<void>;
 }
 
@@ -49,6 +50,10 @@ export const mirrorCheck: Check = {
       path: settings.store.mirror,
       madeBy: '`sync`',
       open: () => withReleases((releases) => openReading(settings, releases).snapshot().release()),
+      expect: async () => {
+        const other = existsSync(settings.store.mirror) ? readOtherServer(settings) : undefined;
+        if (other !== undefined) throw other;
+      },
     }),
 };
 

@@ -1,6 +1,6 @@
 /** Opens the mirror file: makes it private, in WAL mode, and makes its tables. */
 import type { Database } from 'better-sqlite3';
-import { FileError } from '../model/errors.ts';
+import { FileError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';
 import { type FileKind, openForReading, openForWriting } from './file-kind.ts';
 import { areNumbersLost, mirrorNumbering, numberInserts, ourStep } from './cursor.ts';
@@ -90,4 +90,18 @@ export function readMirror<T>(file: string, reading: (database: Database) => T):
   } finally {
     database.close();
   }
+}
+
+/** The address of the server that the mirror was read from; null before the first contact. */
+export function serverIn(database: Database): string | null {
+  return database.prepare<[], string>('SELECT address FROM mirror_server').pluck().get() ?? null;
+}
+
+/** The problem of a mirror that was read from another address than this one; undefined if it was not, or if one is not known. */
+export function otherServer(file: string, read: string | null, address: string | undefined): UsageError | undefined {
+  if (read === null || address === undefined || read === address) return undefined;
+  return new UsageError(`the mirror ${file} was read from ${read}, and api.base_url is ${address}`, {
+    advice:
+      'If the server has moved, `admin-mirror sync` makes sure that it is the same. Else correct api.base_url or store.mirror.',
+  });
 }

@@ -8,6 +8,7 @@ import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
+import { otherServer } from '../store/open.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Problem } from './problem-words.ts';
 import { checkCode, keyOf, problemsOf, ranIn, statusProblems } from './problems.ts';
@@ -176,7 +177,9 @@ export function openWholeStatus(settings: Settings, clock: Clock): Promise<Whole
     const last = mirror.runs.find(({ status }) => status !== 'running');
     const lastSync = last?.status === 'complete' ? undefined : last;
     const { worker, told } = await openWorkerStatus(settings, clock, releases, lastSync);
-    return { mirror, worker, problems: statusProblems(mirror, told) };
+    const other = otherServer(settings.store.mirror, mirror.server?.address ?? null, settings.api.baseUrl);
+    const found = other === undefined ? told : [problemOf('other_server', other), ...told];
+    return { mirror, worker, problems: statusProblems(mirror, found) };
   });
 }
 
@@ -223,6 +226,6 @@ async function stateOf(
   }
 }
 
-function problemOf(code: 'settings' | 'no_mirror', { message, advice = '' }: OperatorError): Problem {
+function problemOf(code: 'settings' | 'no_mirror' | 'other_server', { message, advice = '' }: OperatorError): Problem {
   return { code, facts: { message, advice }, since: null };
 }

@@ -26,6 +26,8 @@ interface OtherFacts {
   /** The settings of a server cannot be used. */
   readonly settings: Told;
   readonly no_mirror: Told;
+  /** The mirror was read from another address than the settings name. */
+  readonly other_server: Told;
   readonly shared_store: Told;
   readonly journal: Pick<Told, 'message'>;
   /** Rows whose outcome is open, of a batch that no process works on. */
@@ -116,6 +118,7 @@ const causes: { readonly [Cause in WindowCause]: (facts: Touched) => Words } = {
 const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words } = {
   settings: own,
   no_mirror: own,
+  other_server: own,
   shared_store: own,
   journal: ({ message }) => ({ what: message, next: doctor }),
   batch_unknown: ({ batch, rows }) => {

@@ -144,7 +144,7 @@ function withEffects(problems: readonly Problem[]): Problem[] {
 export function checkCode(problems: readonly Problem[]): ExitCode {
   const codes = problems.map(({ code }) => {
     if (code === 'batch_unknown') return 8;
-    return ['settings', 'no_mirror', 'shared_store', 'journal'].includes(code) ? 2 : 5;
+    return ['settings', 'no_mirror', 'other_server', 'shared_store', 'journal'].includes(code) ? 2 : 5;
   });
   return worstOf(codes);
 }

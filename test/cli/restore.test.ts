@@ -1,5 +1,6 @@
 import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Database } from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RestoreReport } from '../../src/data/restore.ts';
 import { openRestore } from '../../src/data/open-restore.ts';
@@ -17,12 +18,13 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const databases = ['mirror.db', 'journal.db'];
 
 /** A folder with a mirror of 20 users, a journal of one batch, and a backup of both. */
-async function backedUp() {
+async function backedUp(change = (_: Database): unknown => undefined) {
   const folder = temporaryFolder();
   const data = join(folder, 'data');
   mkdirSync(data);
   const mirror = openMirrorFile(join(data, 'mirror.db'));
   insertRows(mirror, 'users', madeUpUsers(20));
+  change(mirror);
   mirror.close();
   const add = async (batch: string) => {
     const { journal } = await newJournal(undefined, join(data, 'journal.db'));
@@ -44,6 +46,41 @@ const contents = (folder: string) =>
   readdirSync(folder).flatMap((name) =>
     /-(?:wal|shm)$/.test(name) ? [] : [[name, statSync(join(folder, name)).size]],
   );
+
+describe('a mirror that was read from another server', () => {
+  /** A backup of a mirror that was read from one server, and a folder whose settings name another. */
+  async function moved() {
+    const { backup, folder, data, run } = await backedUp((mirror) =>
+      mirror.exec("INSERT INTO mirror_server (one, address) VALUES (1, 'https://one.example.com')"),
+    );
+    for (const name of databases)
+      for (const end of ['', '-wal', '-shm']) rmSync(join(data, name + end), { force: true });
+    const environment = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: 'abcdefgh12345678' };
+    const other = (...args: string[]) => invoke(args, { folder, environment });
+    return { backup, data, run, other };
+  }
+  const words = 'was read from https://one.example.com, and api.base_url is http://127.0.0.1:9';
+
+  test('is restored only if that is said, and then `status`, `doctor` and `bulk select` say so', async () => {
+    const { backup, data, other } = await moved();
+    const refused = await other('restore', backup);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain(words);
+    expect(readdirSync(data)).toEqual(['backups']);
+    expect((await other('restore', backup, '--accept-new-server')).code).toBe(0);
+    const status = await other('status', '--check', '--json');
+    expect(status.code).toBe(2);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      problems: expect.arrayContaining([expect.objectContaining({ code: 'other_server' })]) as unknown[],
+    });
+    const examined = await other('doctor', '--json');
+    expect(examined.stdout).toContain(words);
+    const sql = "SELECT id AS user_id, 'add' AS type, 5 AS amount FROM users";
+    const selected = await other('bulk', 'select', 'balance', '--sql', sql, '-o', join(data, 'pay.csv'));
+    expect(selected).toMatchObject({ code: 2, stderr: expect.stringContaining(words) as string });
+    expect(existsSync(join(data, 'pay.csv'))).toBe(false);
+  });
+});
 
 describe('restore', () => {
   test('puts both files of a backup in place where there are none', async () => {
@@ -177,7 +214,9 @@ describe('restore', () => {
       };
       const signal = Object.assign(new AbortController().signal, { throwIfAborted });
       const restore = openRestore(settings, systemClock, signal);
-      await expect(restore({ from: backup, isMirrorOnly: false, mayLoseSteps: true })).rejects.toThrow('killed');
+      await expect(
+        restore({ from: backup, isMirrorOnly: false, acceptsServer: false, mayLoseSteps: true }),
+      ).rejects.toThrow('killed');
       expect(rowsOf(file, "SELECT value ->> 'step' AS step FROM mirror_journal")).toEqual([{ step: 99 }]);
     }
   });

@@ -49,6 +49,7 @@ const each: {
 } = {
   settings: [{ message: 'no key', advice: 'Set it.' }, 'no key', /^Set it\.$/, 2],
   no_mirror: [{ message: 'there is no mirror', advice: 'Sync.' }, 'there is no mirror', /^Sync\.$/, 2],
+  other_server: [{ message: 'of another', advice: 'Sync.' }, 'of another', /^Sync\.$/, 2],
   shared_store: [{ message: 'it is away', advice: 'Start it.' }, 'it is away', /^Start it\.$/, 2],
   journal: [{ message: 'it is lost' }, 'it is lost', /doctor/, 2],
   batch_unknown: [

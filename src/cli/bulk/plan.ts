@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { Argument, type Command } from 'commander';
 import type { Action } from '../../bulk/action.ts';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
+import { readOtherServer } from '../../bulk/open.ts';
 import { newBatchId, planBatch, type Plannable, undoOf } from '../../bulk/plan.ts';
 import { readRows, rulesOf } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf } from '../../bulk/report.ts';
@@ -235,6 +236,8 @@ async function runSelect(context: CliContext, actionName: string, flags: SelectF
   const action = actionOf(actionName);
   const { format, path } = destinationOf(context, flags);
   const settings = context.settings();
+  const other = readOtherServer(settings);
+  if (other !== undefined) throw other;
   const snapshot = openReading(settings, context.releases).snapshot();
   context.releases.add({ close: () => snapshot.release() });
   const sheet = await selectSheet(snapshot.query(flags.sql), action, {

@@ -139,8 +139,9 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
   const lines = [`fresh as of ${freshText(status.fresh_as_of)}`];
   for (const [name, each] of Object.entries(status.resources)) {
     const keptOut = each.kept_out === 0 ? '' : `, ${grouped(each.kept_out)} kept out (forgotten)`;
+    const unseen = each.surplus === 0 ? '' : `, the server counts ${grouped(each.surplus)} more that no page shows`;
     const live = grouped(each.live).padStart(12);
-    lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}${keptOut}`);
+    lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}${keptOut}${unseen}`);
   }
   if (status.running !== null) {
     lines.push(

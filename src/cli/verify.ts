@@ -76,7 +76,8 @@ function linesOf(context: CliContext, report: VerifyReport): string[] {
   ];
 }
 
-function sizes({ live, server_total: total, windows }: ResourceVerdict): string {
-  const server = total === null ? 'not counted on the server' : `${grouped(total)} on the server`;
+function sizes({ live, surplus, server_total: total, windows }: ResourceVerdict): string {
+  const unseen = surplus === 0 ? '' : ` (${grouped(surplus)} of which no page shows)`;
+  const server = total === null ? 'not counted on the server' : `${grouped(total)} on the server${unseen}`;
   return `${grouped(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared`;
 }

@@ -161,6 +161,8 @@ function resourceStatus(store: MirrorStore, resource: ResourceName, underWay: st
   const parts = windows.every((each) => coverageOf(each) === 'days') ? [outside, ...windows] : windows;
   return {
     live: store.liveCount(resource),
+    /** Records that the server's totals count and no page shows, such as those that are only marked as deleted. */
+    surplus: windows.reduce((sum, { surplus }) => sum + surplus, 0),
     /** Records that the server may have but the mirror must not: they belong to forgotten people. */
     kept_out: store.suppressedIds(resource).size,
     fresh_as_of: store.freshAsOf(resource),

@@ -69,13 +69,15 @@ function expectedTotal({ store, resource }: ProvePorts, total: number): number {
 
 /**
  * Returns how many records the total of the whole list counts that no page shows: what was found when the list was read as one, if
- * that explains the difference, else what the surpluses of its windows add up to.
+ * that explains the difference, else what the surpluses of its windows add up to. A list of which no record at all was ever shown is
+ * not believed to have nothing else.
  */
 export function surplusOfList(
-  store: Pick<MirrorStore, 'listSurplus' | 'windows'>,
+  store: Pick<MirrorStore, 'accountedCount' | 'listSurplus' | 'windows'>,
   resource: ResourceName,
   difference: number,
 ): number {
+  if (store.accountedCount(resource) === 0) return 0;
   if (store.listSurplus(resource) === difference) return difference;
   return store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0);
 }

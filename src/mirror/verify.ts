@@ -286,6 +286,8 @@ function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
   return {
     status: differs ? ('different' as const) : first === null ? ('equal' as const) : ('incomplete' as const),
     live: store.liveCount(resource),
+    /** Records that the server's totals were found to count and no page shows. */
+    surplus: store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0),
     /** Null if the server could not be reached. */
     server_total: total,
     fresh_as_of: store.freshAsOf(resource),

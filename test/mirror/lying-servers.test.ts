@@ -8,7 +8,7 @@ import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../support/bent/sandbox.ts';
 import { type Altered, behindProxy, type Exchange } from '../support/altering-proxy.ts';
-import { eventsOf, expectMirrored, mirrored, newMirror, sync, type SyncTry } from '../support/mirror.ts';
+import { eventsOf, expectMirrored, mirrored, newMirror, sync, type SyncTry, usersStatus } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -335,6 +335,7 @@ describe('totals that count what no page shows', () => {
       await firstNights(sandbox, file);
       expectMirrored(sandbox, file, ['users']);
       expect(eventsIn(file, 'totals_differ')).toContain('users');
+      expect(usersStatus(file).surplus).toBe(trashed);
       const honest = await startSandbox({ ...shop, behaviour });
       const beside = `${temporaryFolder()}/mirror.db`;
       await firstNights(honest, beside);
@@ -350,6 +351,21 @@ describe('totals that count what no page shows', () => {
       expectMirrored(sandbox, file, ['users']);
     },
   );
+
+  test('are not believed where the list shows nothing else', async () => {
+    const { sandbox, file } = await newMirror(shop);
+    const proxy = await behindProxy(sandbox, ({ path, body }) =>
+      path.startsWith('/api/v1/users?') ? { body: JSON.stringify({ ...(JSON.parse(body) as List), data: [] }) } : {},
+    );
+    const { report, error } = await sync(proxy, file, { resources: ['users'] });
+    expect(report.resources.users).toMatchObject({
+      status: 'partial',
+      problem: 'the mirror has 0 records and the server counts 700',
+    });
+    expect(error?.exitCode).toBe(5);
+    const compared = await verifyMirror(proxy, file, { resources: ['users'] });
+    expect(compared.report.resources.users).toMatchObject({ status: 'incomplete', live: 0, server_total: 700 });
+  });
 
   test('because they were only marked as deleted are not believed in a list without order', async () => {
     const { sandbox, file } = await newMirror({ ...shop, behaviour: { sorts: 'ignored' } });

@@ -166,6 +166,11 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
     'it cannot be written',
     'Check the permissions of the file, of its -wal and -shm beside it, and of its folder.',
   ],
+  // Whoever may only read cannot complete or undo what was left.
+  SQLITE_READONLY_ROLLBACK: [
+    'a process was killed while it wrote to it',
+    'Run `admin-mirror sync` for the mirror, `admin-mirror bulk resume` for the journal: they undo the half of a change.',
+  ],
   SQLITE_FULL: ['the disk is full', 'Make room; what was committed is unharmed.'],
   SQLITE_IOERR: ['the disk reported an error', 'Check the disk and its free space.'],
   // Readers, too, need a few pages in the -shm beside the file.

@@ -1,3 +1,4 @@
+import { copyFileSync } from 'node:fs';
 // @module-tag full
 import SqliteDatabase from 'better-sqlite3';
 import type { FileError } from '../../src/model/errors.ts';
@@ -10,6 +11,7 @@ import { eventsOf, expectMirrored, mirrored, newMirror, sync, usersStatus } from
 import { recordDifferences, verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
 import { alter, rowsOf, valuesOf } from '../support/rows.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
 const related = { ...shape, includes: { users: ['orders'] } } as const;
@@ -375,6 +377,21 @@ describe('a mirror is refused in words', () => {
       advice: expect.stringMatching(/without REFERENCES/) as string,
     });
   });
+});
+
+test('what a process left that was killed while it wrote is explained, and the next sync completes it', async () => {
+  const { sandbox, file } = await mirrored();
+  const other = new SqliteDatabase(file);
+  other.pragma('journal_mode = DELETE');
+  // So small a cache writes pages to the file before the end of the transaction.
+  other.pragma('cache_size = 1');
+  other.exec("BEGIN; UPDATE users SET data = printf('%2000c', 'x')");
+  const left = `${temporaryFolder()}/mirror.db`;
+  for (const end of ['', '-journal']) copyFileSync(file + end, left + end);
+  other.close();
+  expect(() => usersStatus(left)).toThrow(/a process was killed while it wrote to it/);
+  await sync(sandbox, left, shape);
+  expectMirrored(sandbox, left, ['users']);
 });
 
 test('tables, views, columns and indices of another program are no harm', async () => {

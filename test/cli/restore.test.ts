@@ -18,13 +18,13 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const databases = ['mirror.db', 'journal.db'];
 
 /** A folder with a mirror of 20 users, a journal of one batch, and a backup of both. */
-async function backedUp(change = (_: Database): unknown => undefined) {
+async function backedUp(change?: (mirror: Database) => void) {
   const folder = temporaryFolder();
   const data = join(folder, 'data');
   mkdirSync(data);
   const mirror = openMirrorFile(join(data, 'mirror.db'));
   insertRows(mirror, 'users', madeUpUsers(20));
-  change(mirror);
+  change?.(mirror);
   mirror.close();
   const add = async (batch: string) => {
     const { journal } = await newJournal(undefined, join(data, 'journal.db'));
@@ -50,14 +50,14 @@ const contents = (folder: string) =>
 describe('a mirror that was read from another server', () => {
   /** A backup of a mirror that was read from one server, and a folder whose settings name another. */
   async function moved() {
-    const { backup, folder, data, run } = await backedUp((mirror) =>
-      mirror.exec("INSERT INTO mirror_server (one, address) VALUES (1, 'https://one.example.com')"),
-    );
+    const { backup, folder, data } = await backedUp((mirror) => {
+      mirror.exec("INSERT INTO mirror_server (one, address) VALUES (1, 'https://one.example.com')");
+    });
     for (const name of databases)
       for (const end of ['', '-wal', '-shm']) rmSync(join(data, name + end), { force: true });
     const environment = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: 'abcdefgh12345678' };
     const other = (...args: string[]) => invoke(args, { folder, environment });
-    return { backup, data, run, other };
+    return { backup, data, other };
   }
   const words = 'was read from https://one.example.com, and api.base_url is http://127.0.0.1:9';
 

@@ -29,10 +29,27 @@ const eventsIn = (file: string, kind: string) => eventsOf(file, kind).map(({ res
 
 const deletedOf = ({ report }: Report) => Object.values(report.resources).map(({ deleted }) => deleted);
 
+// proves: no-false-removal
+test('a record that the list hides stays while the server says 404 for every user', async () => {
+  const { sandbox, file } = await newMirror({ users: 60, behaviour: { date_ranges: 'ignored' } });
+  let hides = false;
+  const proxy = await behindProxy(sandbox, ({ path, body }) => {
+    if (!hides || !path.startsWith('/api/v1/users?') || path.includes('filter')) return {};
+    const list = JSON.parse(body) as List & { readonly total: number };
+    const data = list.data.filter((record) => (record as { readonly id: number }).id !== 17);
+    return { body: JSON.stringify({ ...list, data, total: list.total - 1 }) };
+  });
+  await sync(proxy, file);
+  hides = true;
+  sandbox.control.setBehaviour({ missing_users: true });
+  const { report, error } = await sync(proxy, file);
+  expect(report.resources.users).toMatchObject({ status: 'partial', deleted: 0, live: 60 });
+  expect([error?.exitCode, eventsIn(file, 'absence_unproven')]).toEqual([5, ['users']]);
+});
+
 describe('lists that are empty for a while', () => {
   const shop = { users: 300, emails: 45, packages: 40, coupons: 30 } as const;
 
-  // proves: no-false-removal
   test.each(
     sample(
       [

@@ -68,18 +68,17 @@ interface ApprovePorts {
 
 /** Approves the batch if it has that hash. Throws a UsageError, if possible before the password is asked for. */
 export async function approveBatch(ports: ApprovePorts, batch: Batch, hash: string): Promise<void> {
-  checkOpen(batch, await ports.journal.approval(batch.batch));
-  await (await signedIn(ports)).approve(batch.batch, hash);
+  await (await journalOfApprover(ports, batch)).approve(batch.batch, hash);
 }
 
 /** Denies the batch as it is now. Throws like `approveBatch`. */
 export async function denyBatch(ports: ApprovePorts, batch: Batch, reason: string): Promise<void> {
   const words = requiredReason(reason);
-  checkOpen(batch, await ports.journal.approval(batch.batch));
-  await (await signedIn(ports)).deny(batch.batch, words);
+  await (await journalOfApprover(ports, batch)).deny(batch.batch, words);
 }
 
-async function signedIn({ journal, actor, signIn }: ApprovePorts): Promise<Journal> {
+async function journalOfApprover({ journal, actor, signIn }: ApprovePorts, batch: Batch): Promise<Journal> {
+  checkOpen(batch, await journal.approval(batch.batch));
   const { name } = await signIn();
   return journal.by({ ...actor, account: name });
 }

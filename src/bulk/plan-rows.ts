@@ -23,14 +23,12 @@ import { newToken } from './token.ts';
 type PlannedUsers = Map<string, KnownUser | string>;
 
 /** How many warnings of one kind are listed one by one. */
-export const mostWarnings = 50;
+const mostWarnings = 50;
 
 interface RowsPlan {
   readonly rows: readonly NewIntent[];
   readonly problems: readonly SheetProblem[];
-  /** Only the first ones; `warned` counts all. */
   readonly warnings: readonly string[];
-  readonly warned: number;
   readonly net: Money;
 }
 
@@ -49,7 +47,6 @@ export async function planRows(
     if (turns.isDue()) await turns.take(signal);
     planned.push(planner.plan(row));
   }
-  const { problems, net } = planner;
   const sizes = sizeNotes(planner.changes, caps.currency);
   for (const [at, each] of planned.entries()) {
     const more = sizes.get(each.row);
@@ -59,16 +56,20 @@ export async function planRows(
     const cells = counted(count, 'cell says', 'cells say');
     return `${column}: ${cells} NULL or the like, first in row ${first}. Programs write that for an empty cell, and it would be sent as text: empty the cell if nothing is meant`;
   });
-  const warnings = [...empty, ...planner.warnings];
-  return { rows: planned, problems, warnings, warned: empty.length + planner.warned, net: moneyText(net) };
+  const { problems, net, warnings } = planner;
+  return { rows: planned, problems, warnings: bounded([...empty, ...warnings]), net: moneyText(net) };
+}
+
+/** The first of many warnings of one kind, and how many more there are. */
+export function bounded(warnings: readonly string[]): string[] {
+  const more = warnings.length - mostWarnings;
+  return more > 0 ? [...warnings.slice(0, mostWarnings), `and ${more} more like these`] : [...warnings];
 }
 
 /** Plans one row after the other: a row finds its user as the earlier rows leave it. */
 class Planner {
   readonly problems: SheetProblem[] = [];
-  /** Only the first ones; `warned` counts all. */
   readonly warnings: string[] = [];
-  warned = 0;
   /** How many cells of each column are words for an empty cell, and the first row with one. */
   readonly placeholders = new Map<string, { readonly first: number; readonly count: number }>();
   readonly changes: [row: number, change: Money][] = [];
@@ -145,7 +146,7 @@ class Planner {
     const notes = user === null ? [] : userNotes(user);
     if (warning !== undefined) {
       notes.push(warning);
-      this.#warn(`row ${row}: ${warning}`);
+      this.warnings.push(`row ${row}: ${warning}`);
     }
     if (change !== undefined) {
       this.net = this.net.plus(change);
@@ -153,7 +154,7 @@ class Planner {
     }
     const first = fingerprint === null ? undefined : this.#firstRows.get(fingerprint);
     if (first !== undefined) {
-      this.#warn(`row ${row} does the same as row ${first}`);
+      this.warnings.push(`row ${row} does the same as row ${first}`);
       notes.push(`does the same as row ${first}`);
     } else if (fingerprint !== null) this.#firstRows.set(fingerprint, row);
     return notes;
@@ -171,10 +172,6 @@ class Planner {
       this.placeholders.set(column, { first, count: count + 1 });
       return `${column} is the text ${shown(text)}`;
     });
-  }
-
-  #warn(text: string): void {
-    if ((this.warned += 1) <= mostWarnings) this.warnings.push(text);
   }
 }
 

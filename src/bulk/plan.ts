@@ -14,7 +14,7 @@ import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice, rowsCapProblem } from '../journal/caps.ts';
 import { addKey, findTaken, findUsers, type FoundUsers, type UserDirectory, type WantedKeys } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
-import { claimableRows, mostWarnings, notedFields, planHash, planRows, rowsDigest } from './plan-rows.ts';
+import { bounded, claimableRows, notedFields, planHash, planRows, rowsDigest } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
@@ -98,7 +98,7 @@ export async function planBatch(
   const today = batchCapProblem(claimed, view.claimedToday, caps);
   const warnings = [
     ...read.notes,
-    ...bounded(plan.warnings, plan.warned),
+    ...plan.warnings,
     ...(await unsettledWarning(ports, action, rows)),
     ...unconfirmedWarning(unconfirmed, action, ports.directory),
     ...(today === null ? [] : [today]),
@@ -213,11 +213,6 @@ function unconfirmedWarning(unconfirmed: number, { target }: Action, directory: 
     `${counted(unconfirmed, 'user was', 'users were')} not checked on the server: shown as the mirror has them, as of ${since}. ` +
       'Each is read again just before its row is sent.',
   ];
-}
-
-function bounded(warnings: readonly string[], count = warnings.length): string[] {
-  const more = count - mostWarnings;
-  return more > 0 ? [...warnings.slice(0, mostWarnings), `and ${more} more like these`] : [...warnings];
 }
 
 /** `20260311-102030-k7qa`: sorts by time, and is easy to type. */

@@ -139,26 +139,11 @@ function collect({ batches, writes, accounts }: Records, { step, at, batch, row,
 async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
   const batchSeals = new Map([...batches].map(([batch, { digest }]) => [batch, digest]));
   const batchRows = rowsOf<BatchRow>(connection, 'journal_batches', ['batch']);
-  yield* sealDifferences(
-    batchRows,
-    batchSeals,
-    ({ batch }) => batch,
-    (batch) => `batch ${batch}`,
-  );
+  yield* sealDifferences(batchRows, batchSeals, ({ batch }) => batch, 'batch ?');
   const writeRows = rowsOf<WriteRow>(connection, 'journal_writes', ['write']);
-  yield* sealDifferences(
-    writeRows,
-    writes,
-    ({ write }) => write,
-    (write) => `write ${write} by hand`,
-  );
+  yield* sealDifferences(writeRows, writes, ({ write }) => write, 'write ? by hand');
   const accountRows = rowsOf<AccountRow>(connection, 'people_accounts', ['name']);
-  yield* sealDifferences(
-    accountRows,
-    accounts,
-    ({ name }) => name,
-    (name) => `account ${name}`,
-  );
+  yield* sealDifferences(accountRows, accounts, ({ name }) => name, 'account ?');
   for (const [batch, known] of batches) yield* rowDifferences(connection, batch, known);
   const stray = connection
     .selectFrom('journal_intents')
@@ -170,13 +155,14 @@ async function* differences(connection: Connection, { batches, writes, accounts 
   }
 }
 
-/** Yields which records differ from their newest seals, by key. */
+/** Yields which records differ from their newest seals. @param words for a record, with `?` for its key */
 async function* sealDifferences<K, R extends { readonly salt: string }>(
   rows: AsyncIterable<R>,
   seals: ReadonlyMap<K, string>,
   keyOf: (row: R) => K,
-  nameOf: (key: K) => string,
+  words: string,
 ): AsyncGenerator<string> {
+  const nameOf = (key: K): string => words.replace('?', () => String(key));
   const left = new Set(seals.keys());
   for await (const row of rows) {
     const key = keyOf(row);

@@ -13,7 +13,7 @@ import {
   lookAtBalance,
   resultOf,
 } from './balance-judge.ts';
-import { userGone } from './user-with.ts';
+import { needsPerson, userGone } from './user-with.ts';
 
 /** Length of a text column in this family of APIs. A longer text is refused, or cut, which would lose the token at its end. */
 const longestDescription = 255;
@@ -49,9 +49,8 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
   failedPrecondition: ({ parameters: { type, expected_balance: expected } }, seen, plannedBefore) => {
     if (!seen.found) return userGone;
     if (seen.balance === null) return 'the balance cannot be read';
-    if (expected !== null && !new Big(expected).eq(seen.balance)) {
-      return `the balance is ${seen.balance}, and the row expects ${expected}`;
-    }
+    const unexpected = notAsExpected(expected, seen.balance);
+    if (unexpected !== null) return unexpected;
     if (type === 'set' && plannedBefore !== null && !new Big(plannedBefore).eq(seen.balance)) {
       return `the balance is ${seen.balance}, and was ${plannedBefore} in the plan`;
     }
@@ -63,10 +62,7 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
     description: withToken(description, token),
   }),
   judge: judgeBalance,
-  unsettled: (seen) =>
-    !seen.found || seen.shown
-      ? null
-      : 'this server shows no balance transactions: if a response is lost, a person must find out what happened',
+  unsettled: (seen) => (!seen.found || seen.shown ? null : needsPerson('shows no balance transactions')),
   inverse,
 };
 
@@ -92,20 +88,23 @@ function readRow(row: RowReader): BalanceParameters {
   };
 }
 
+function notAsExpected(expected: string | null, balance: string, currency?: string): string | null {
+  if (expected === null || new Big(expected).eq(balance)) return null;
+  return `the balance is ${amountWords(balance, currency)}, and the row expects ${amountWords(expected, currency)}`;
+}
+
 function previewOf(parameters: BalanceParameters, user: KnownUser, currency?: string): Preview {
   const { balance: before } = user;
   if (before === null) return { problem: { column: null, problem: `the balance of user ${user.id} cannot be read` } };
-  const { expected_balance: expected } = parameters;
+  const unexpected = notAsExpected(parameters.expected_balance, before, currency);
   const result = resultOf(parameters, before);
   const after = moneyText(result);
-  const words = (amount: string): string => amountWords(amount, currency);
-  const problem = `the balance is ${words(before)}, and the row expects ${words(expected ?? '')}`;
   return {
     before,
     after,
     change: moneyText(result.minus(before)),
-    ...(expected !== null && !new Big(expected).eq(before) && { problem: { column: 'expected_balance', problem } }),
-    ...(result.lt(0) && { warning: `the balance of user ${user.id} would be ${words(after)}` }),
+    ...(unexpected !== null && { problem: { column: 'expected_balance', problem: unexpected } }),
+    ...(result.lt(0) && { warning: `the balance of user ${user.id} would be ${amountWords(after, currency)}` }),
     user: { ...user, balance: after },
   };
 }

@@ -14,7 +14,7 @@ import {
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/rows.ts';
-import { differenceOfForm, textOf } from './user-with.ts';
+import { differenceOfForm, needsPerson, textOf } from './user-with.ts';
 
 interface CreateParameters {
   readonly [name: string]: unknown;
@@ -62,11 +62,7 @@ export const create: Action<CreateParameters, CreateObservation> = {
     taken.length === 0 ? null : `the email or the user name is taken by user ${taken.join(' and ')}`,
   body: ({ parameters }) => bodyOf(parameters),
   judge,
-  unsettled: (seen) =>
-    seen.reported
-      ? null
-      : 'this server does not find users by email and user name: if a response is lost, a person must find out ' +
-        'what happened',
+  unsettled: (seen) => (seen.reported ? null : needsPerson('does not find users by email and user name')),
   inverse: () => 'a user who was made is not deleted by an undo',
 };
 
@@ -147,26 +143,15 @@ function judge(
   const after = null;
   const made = now.same.filter(({ id }) => !before.taken.includes(id));
   const [first, second] = made;
-  if (first !== undefined && second !== undefined) {
+  if (second !== undefined) {
     const note = `made ${made.length} times: users ${made.map(({ id }) => id).join(', ')}`;
-    return {
-      kind: 'over_applied',
-      evidence: 'record',
-      after,
-      note,
-      reversal: `\`admin-mirror users delete ${second.id}\``,
-    };
+    const reversal = `\`admin-mirror users delete ${second.id}\``;
+    return { kind: 'over_applied', evidence: 'record', after, note, reversal };
   }
   if (first !== undefined) {
     const { id, difference } = first;
-    return {
-      kind: 'applied',
-      evidence: 'record',
-      after,
-      note: `the new user is ${id}`,
-      recordId: String(id),
-      difference,
-    };
+    const note = `the new user is ${id}`;
+    return { kind: 'applied', evidence: 'record', after, note, recordId: String(id), difference };
   }
   if (!now.reported) {
     const note = 'the server does not find users by email and user name';

@@ -23,6 +23,7 @@ import { mayHaveLost, tokenAtEnd } from '../token.ts';
 import {
   judgeMissingUser,
   nameOf,
+  needsPerson,
   observationOfUser,
   readUser,
   relatedIn,
@@ -49,15 +50,13 @@ function messageAction<P extends Parameters>(
     failedPrecondition: (_, seen) => (seen.found ? null : userGone),
     judge: (target, before, now, response) => judgeList(target, before, now, response, kind),
     unsettled: (seen) =>
-      !seen.found || seen.shown
-        ? null
-        : `this server does not show a user's ${kind}s: if it reports success, that is believed, and if a response is ` +
-          'lost, a person must find out what happened',
-    inverse: () => `${named(kind)} that was sent cannot be taken back`,
+      !seen.found || seen.shown ? null : needsPerson(`does not show a user's ${kind}s, so what it reports is believed`),
+    inverse: () => notTakenBack(kind),
   };
 }
 
-const named = (kind: string): string => (kind === 'email' ? 'an email' : `a ${kind}`);
+const notTakenBack = (kind: string): string =>
+  `${kind === 'email' ? 'an email' : `a ${kind}`} that was sent cannot be taken back`;
 
 interface EmailParameters {
   readonly [name: string]: unknown;
@@ -277,13 +276,7 @@ function judgeList(
 }
 
 function overApplied(evidence: 'token' | 'record', note: string, kind: string): Judgement {
-  return {
-    kind: 'over_applied',
-    evidence,
-    after: null,
-    note,
-    reversal: `${named(kind)} that was sent cannot be taken back`,
-  };
+  return { kind: 'over_applied', evidence, after: null, note, reversal: notTakenBack(kind) };
 }
 
 /**

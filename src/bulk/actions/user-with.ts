@@ -134,6 +134,11 @@ export function observationOfUser(record: ApiRecord | null): Observation {
   return { found: true, email: textOf(record['email']), username: textOf(record['username']), ...another };
 }
 
+/** The warning with a plan whose lost responses no look can settle. @param lacks what this server does, or does not do */
+export function needsPerson(lacks: string): string {
+  return `this server ${lacks}: if a response is lost, a person must find out what happened`;
+}
+
 export const userGone = 'the user is not there any more';
 
 /** Judges a write to a user who is gone. */

@@ -5,7 +5,7 @@ import type { Batch, Journal, NewIntent, PlannedServer } from '../journal/port.t
 import { counted, storable, trimmed } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import { inTurns } from '../model/turns.ts';
+import { untilAborted } from '../model/turns.ts';
 import type { Action, LookingClient } from './action.ts';
 import { actionOf } from './actions.ts';
 import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, termsOf } from './claim.ts';
@@ -123,7 +123,7 @@ export async function planBatch(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    inTurns(rows, ports.signal),
+    untilAborted(rows, ports.signal),
   );
   const stored = await journal.batch(batch);
   if (stored === undefined) throw new IncompleteError(`batch ${batch} was stored and is not there`);

@@ -14,10 +14,8 @@ import { altered, insertIntents, moveRow, skipWaiting } from './rows.ts';
 import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
-type NewRows = Iterable<NewIntent> | AsyncIterable<NewIntent>;
-
 /** Stores the whole plan or nothing, so nothing if reading the rows fails. */
-export async function addBatch(acting: Acting, batch: NewBatch, rows: NewRows): Promise<void> {
+export async function addBatch(acting: Acting, batch: NewBatch, rows: Iterable<NewIntent>): Promise<void> {
   await recordPolicy(acting);
   try {
     await storeBatch(acting, batch, rows);
@@ -30,7 +28,7 @@ export async function addBatch(acting: Acting, batch: NewBatch, rows: NewRows): 
 }
 
 /** Stores the batch, its rows, and the policy in force. */
-async function storeBatch(acting: Acting, batch: NewBatch, rows: NewRows): Promise<void> {
+async function storeBatch(acting: Acting, batch: NewBatch, rows: Iterable<NewIntent>): Promise<void> {
   const { connection, rules } = acting;
   const row = batchRow(batch, acting.now);
   // The problems follow at the end. For each row, its foreign key makes SQLite read the whole record of the batch, which has

@@ -60,7 +60,7 @@ const rowsAtOnce = 50;
 export async function insertIntents(
   { connection }: Acting,
   { batch, undoOf }: NewBatch,
-  intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
+  intents: Iterable<NewIntent>,
   onRow: (intent: NewIntent) => void,
 ): Promise<{ readonly rows: number; readonly seal: string }> {
   const seal = new RowsSeal();
@@ -80,7 +80,7 @@ export async function insertIntents(
   };
   let members: ReturnType<typeof sealedMembersOf> | undefined;
   let waiting: NewIntent[] = [];
-  for await (const each of intents) {
+  for (const each of intents) {
     onRow(each);
     if (waiting.push(each) < rowsAtOnce) continue;
     await store(waiting);

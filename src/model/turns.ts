@@ -25,11 +25,10 @@ export class Turns {
   }
 }
 
-/** Yields the items, with turns between them. Throws the signal's reason once it is aborted. */
-export async function* inTurns<T>(items: Iterable<T>, signal: AbortSignal): AsyncGenerator<T> {
-  const turns = new Turns();
+/** Yields the items to a loop that lets everything else have its turn. Throws the signal's reason once it is aborted. */
+export function* untilAborted<T>(items: Iterable<T>, signal: AbortSignal): Generator<T> {
   for (const item of items) {
-    if (turns.isDue()) await turns.take(signal);
+    signal.throwIfAborted();
     yield item;
   }
 }

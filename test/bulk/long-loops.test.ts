@@ -5,7 +5,7 @@ import { planRows } from '../../src/bulk/plan-rows.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { secondMs } from '../../src/model/time.ts';
-import { inTurns } from '../../src/model/turns.ts';
+import { untilAborted } from '../../src/model/turns.ts';
 import { sheetOf } from '../support/bulk.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 
@@ -41,7 +41,7 @@ describe('Ctrl+C stops', () => {
 
   test('the storing of a plan, of which nothing is then stored', async () => {
     const { journal } = await newJournal();
-    const rows = inTurns(
+    const rows = untilAborted(
       endless((index) => newIntent(index + 2, index + 1)),
       interrupted(),
     );

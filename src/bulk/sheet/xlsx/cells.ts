@@ -66,9 +66,7 @@ export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
       return formattedText(raw.inline ?? '', raw.style, source);
     case 'b':
       if (value !== '0' && value !== '1') throw damaged();
-      return raw.style !== undefined && source.styles[Number(raw.style)]?.altersText === true
-        ? { text: '', raw: value, kind: 'altered' }
-        : { text: value === '1' ? 'true' : 'false', raw: value, kind: 'boolean' };
+      return { text: value === '1' ? 'true' : 'false', raw: value, kind: 'boolean' };
     case 'e':
       return { text: value ?? '', raw: value ?? '', kind: 'error' };
     case 'd':

@@ -1,5 +1,6 @@
 /** Rows as CSV and TSV. */
 import { Buffer } from 'node:buffer';
+import { stringify } from 'csv-stringify/sync';
 import { guardedText } from '../model/spreadsheet.ts';
 import type { Cell, Row } from './reading-types.ts';
 
@@ -19,34 +20,23 @@ function beginsWithSign([first]: Row): boolean {
   return (typeof first === 'number' || typeof first === 'bigint') && first < 0;
 }
 
-/** Programs and countries differ in which of these splits cells. */
-const splitting = /[",;\t\n\r]/;
-
-/** Returns a function that writes one cell: null as nothing, and empty text in quotes, so that it differs. */
-export function cellWriter({ guard }: CsvStyle): (cell: Cell, isQuoted?: boolean) => string {
-  return (cell, isQuoted = false) => {
-    if (cell === null) return '';
-    if (typeof cell !== 'string') return plainText(cell) || '""';
-    const text = guard ? guardedText(cell) : cell;
-    return isQuoted || text === '' || splitting.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-}
-
-/** Returns a function that writes rows, each ended by LF. */
-export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
-  const { delimiter, guard } = style;
-  const cellOf = cellWriter(style);
+/** Returns a function that writes rows, each ended by LF. Null becomes nothing, empty text becomes `""`. */
+export function csvLines({ delimiter, guard }: CsvStyle): (rows: readonly Row[]) => string {
   return (rows) => {
-    let text = '';
-    for (const row of rows) {
-      const isQuoted = guard && beginsWithSign(row);
-      let between = '';
-      for (const cell of row) {
-        text += between + cellOf(cell, isQuoted);
-        between = delimiter;
-      }
-      text += '\n';
-    }
-    return text;
+    // csv-stringify has a guard of its own, but it ignores spreadsheets that split at other characters.
+    const string = (value: string, { records }: { readonly records: number }) => {
+      if (!guard) return value;
+      const text = guardedText(value);
+      return beginsWithSign(rows[records] ?? []) ? { value: text, quoted: true } : text;
+    };
+    const object = (bytes: object) => ({ value: plainText(bytes as Uint8Array), quoted_empty: true });
+    return stringify([...rows], {
+      delimiter,
+      record_delimiter: '\n',
+      // Programs and countries differ in which of these splits cells.
+      quoted_match: /^$|[,;\t]/,
+      quote_record_delimiter: true,
+      cast: { string, object },
+    });
   };
 }

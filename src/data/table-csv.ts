@@ -2,10 +2,11 @@
  * A whole table as lines of CSV out of SQLite, which makes them quicker than we make them of cells. A line that fails a check is made
  * again from its cells, so the bytes are the same.
  */
+import { guardedText } from '../model/spreadsheet.ts';
 import type { Cell, IdRange, Relation, Row } from './reading-types.ts';
 import type { Snapshot } from './reading.ts';
 import { quoteName } from '../store/schema.ts';
-import { cellWriter, csvLines, type CsvStyle } from './csv.ts';
+import { csvLines, type CsvStyle, plainText } from './csv.ts';
 import { readingPace } from './reading-pace.ts';
 
 /** More were not quicker, and left 30 MB more of garbage. */
@@ -45,7 +46,7 @@ export function* csvTableLines(
   }));
   const cellsIn = snapshot.selectRanges(relation, names).rowsIn;
   const linesOf = csvLines(style);
-  const cellOf = cellWriter(style);
+  const cellOf = cellText(style);
   /** Columns that were seen to need quotes or a guard. */
   const separate = new Set<Column>();
   let parts: readonly Part[] | undefined;
@@ -114,6 +115,20 @@ function lineOf(
     between = delimiter;
   }
   return `${line}\n`;
+}
+
+/** Text with one of these is quoted, as by the writer by cells. */
+const quoted = /[",;\t\n\r]/;
+
+/** Returns a function that writes one cell of a row that does not begin with a negative number. */
+function cellText({ guard }: CsvStyle): (cell: Cell) => string {
+  return (cell) => {
+    if (cell === null) return '';
+    if (cell === '') return '""';
+    if (typeof cell !== 'string') return plainText(cell);
+    const text = guard ? guardedText(cell) : cell;
+    return quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
 }
 
 /** Joins neighbouring columns, except for those that need quotes or a guard. */

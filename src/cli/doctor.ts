@@ -63,7 +63,7 @@ const styles = { ok: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' } as c
 export function findingLines(context: CliContext, findings: readonly Finding[], stream: NodeJS.WriteStream): string[] {
   const width = Math.max(...findings.map((each) => each.name.length));
   return findings.flatMap(({ name, state, finding, advice }) => [
-    `${paint(context, styles[state], state.padEnd(7), stream)}  ${name.padEnd(width)}  ${pasteable(context, finding)}`,
-    ...(advice === undefined ? [] : [`${' '.repeat(width + 11)}${pasteable(context, advice)}`]),
+    `${paint(context, styles[state], state.padEnd(7), stream)}  ${name.padEnd(width)}  ${finding}`,
+    ...(advice === undefined ? [] : [`${' '.repeat(width + 11)}${advice}`]),
   ]);
 }

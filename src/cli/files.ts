@@ -67,6 +67,13 @@ export function newFile(context: CliContext, output: string, force: boolean): st
   throw new UsageError(`${output} already exists`, { advice: 'Name another file, or replace it with --force.' });
 }
 
+export function checkPictureName(file: string): void {
+  if (file.toLowerCase().endsWith('.svg')) return;
+  throw new UsageError(`a picture is written as SVG, but "${file}" does not end in .svg`, {
+    advice: 'Name a file such as out.svg.',
+  });
+}
+
 /** Writes the SVG to the file and reports it. */
 export async function writePicture(context: CliContext, file: string, svg: AsyncIterable<Uint8Array>): Promise<void> {
   const path = pathOfFile(context, file);

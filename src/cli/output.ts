@@ -37,10 +37,10 @@ export function printWords(context: CliContext, lines: Iterable<string>): void {
   for (const line of lines) printLine(context, pasteable(context, line));
 }
 
-/** Prints the result of a command: the document under `--json`, else the lines. */
+/** Prints the result of a command: the document under `--json`, else the lines, with `pasteable` commands in them. */
 export function printResult(context: CliContext, document: unknown, lines: Iterable<string>): void {
   if (context.json()) printJson(context, document);
-  else printLines(context, lines);
+  else printWords(context, lines);
 }
 
 /** Returns the lines of a table with aligned columns. @param isRight whether a column is right-aligned */

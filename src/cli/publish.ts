@@ -9,7 +9,7 @@ import type { PublishReport } from '../data/publish/publish.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openSurroundings } from './logger.ts';
-import { freshWords, pasteable, printResult } from './output.ts';
+import { freshWords, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 
 interface Flags extends AllFlags {
@@ -57,10 +57,7 @@ async function run(context: CliContext, flags: Flags): Promise<void> {
     if (publisher.password !== undefined) context.keepSecret(publisher.password.reveal());
     if (flags.check) {
       const report = await publisher.check();
-      print(
-        report,
-        checkLines(report).map((line) => pasteable(context, line)),
-      );
+      print(report, checkLines(report));
       if (!report.equal) context.exit(6);
     } else {
       const report = await publisher.publish({ whole: flags.full ?? false });

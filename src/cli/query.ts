@@ -6,7 +6,7 @@ import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { ReadingJob } from '../data/reading-child.ts';
 import type { CliContext } from './context.ts';
 import { formatOption, readInput } from './flag-values.ts';
-import { writePicture } from './files.ts';
+import { checkPictureName, writePicture } from './files.ts';
 import { tableRoom } from './output.ts';
 import { writeToStream } from '../data/job-process.ts';
 import { openReadingProcess } from '../data/open.ts';
@@ -45,11 +45,7 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
   const reading = openReadingProcess(context.releases);
   const settings = context.settings();
   const file = flags.chart;
-  if (file !== undefined && !file.toLowerCase().endsWith('.svg')) {
-    throw new UsageError(`a picture is written as SVG, but "${file}" does not end in .svg`, {
-      advice: 'Name a file such as out.svg.',
-    });
-  }
+  if (file !== undefined) checkPictureName(file);
   const sql = argument === undefined || argument === '-' ? await fromInput(context, argument) : argument;
   const run = { signal: context.signal };
   const job = { ...jobOf(context, sql, flags), isMasked: flags.mask === true };

@@ -7,8 +7,8 @@ import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { StatementPart } from '../data/reading-types.ts';
 import type { CliContext } from './context.ts';
-import { alignedLines, paint, pasteable, printNote, printResult, printWarning } from './output.ts';
-import { writePicture } from './files.ts';
+import { alignedLines, paint, printNote, printResult, printWarning } from './output.ts';
+import { checkPictureName, writePicture } from './files.ts';
 
 /** Draws the report to the file, which appears complete or not at all. */
 export async function drawReport(
@@ -23,9 +23,7 @@ export async function drawReport(
       advice: 'Draw anything else with `admin-mirror query "SELECT …" --chart out.svg`.',
     });
   }
-  if (!file.toLowerCase().endsWith('.svg')) {
-    throw new UsageError(`a picture is written as SVG, but "${file}" does not end in .svg`);
-  }
+  checkPictureName(file);
   const reading = openReadingProcess(context.releases);
   const request = await reportRequest(context, what, flags, part);
   const chunks = reading.chunks(
@@ -121,10 +119,7 @@ function linesOf(context: CliContext, report: Report): string[] {
       columns.map(({ name, type, meaning }) => [name, type, meaning]),
     ),
     '',
-    pasteable(
-      context,
-      `admin-mirror export report:${report.name}${needed.map(({ name }) => ` --param ${name}=…`).join('')}`,
-    ),
+    `admin-mirror export report:${report.name}${needed.map(({ name }) => ` --param ${name}=…`).join('')}`,
   ];
 }
 

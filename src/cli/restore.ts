@@ -10,7 +10,7 @@ import { bytesText } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { openSurroundings } from './logger.ts';
-import { pasteable, printResult } from './output.ts';
+import { printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 
 interface Flags {
@@ -113,7 +113,7 @@ function linesOf(context: CliContext, report: RestoreReport): string[] {
       : []),
     ...(forgotten.length === 0 ? [] : ['The copy has people who were forgotten since it was made.']),
     'Now run:',
-    ...next.map((each) => `  ${pasteable(context, each)}`),
+    ...next.map((each) => `  ${each}`),
   ];
   return [line('mirror'), line('journal'), ...made, ...words];
 }

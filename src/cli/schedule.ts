@@ -14,7 +14,7 @@ import type { Channel } from '../worker/store/port.ts';
 import { addAllFlags, type AllFlags } from './all.ts';
 import { type CliContext, terminalOutput } from './context.ts';
 import { openLog } from './logger.ts';
-import { paint, pasteable, printNote, printResult, serverLabel } from './output.ts';
+import { paint, printNote, printResult, serverLabel } from './output.ts';
 import { withoutSecrets } from '../settings/passed.ts';
 import { outcomeOf } from '../worker/run-job.ts';
 import { run as runCommand } from './program.ts';
@@ -86,7 +86,7 @@ function printJobsOfAll(context: CliContext): void {
 function jobLines(context: CliContext, job: Job, now: number): string[] {
   const times = nextTimes(job, now);
   return [
-    `${paint(context, 'bold', job.name)}  ${pasteable(context, commandText(job.call))}`,
+    `${paint(context, 'bold', job.name)}  ${commandText(job.call)}`,
     `  ${ruleWords(job)}`,
     ...(times.length === 0 ? ['  never'] : times.map((time) => `  ${wallText(time, job.timezone)}  ${utc(time)}`)),
   ];

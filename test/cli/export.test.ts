@@ -177,7 +177,10 @@ describe('an export that is interrupted', () => {
   )('by %s leaves the old file', async (signal, code) => {
     const { folder, child } = await underWay();
     child.kill(signal);
-    expect(await finished(child)).toMatchObject({ code, stderr: `stopped by ${signal}\n` });
+    expect(await finished(child)).toMatchObject({
+      code,
+      stderr: `stopped by ${signal}\nNothing was written: a file appears whole or not at all.\n`,
+    });
     expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('old');
     expect(readdirSync(folder)).toEqual(['out.csv']);
   });

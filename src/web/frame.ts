@@ -34,18 +34,8 @@ export interface Frame {
 }
 
 /** The whole document. */
-export function documentOf({
-  title,
-  body,
-  refresh,
-  onward,
-  visit,
-  routes,
-  assets,
-  server,
-  environment,
-  isReadOnly,
-}: Frame): string {
+export function documentOf(frame: Frame): string {
+  const { title, body, refresh, onward, visit, routes, assets, server, environment, isReadOnly } = frame;
   const { caller, link } = visit;
   const roles = caller?.account.roles ?? null;
   const entries = menu.filter(([path]) =>

@@ -1,19 +1,11 @@
 /** Every route of the console, with who may use it. No page and no button exists outside of this table. */
 import { type Role, roles, seesPeople } from '../model/actor.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
-import { dataPage, downloadData, relationPage } from './pages/data.ts';
+import { downloadData, relationPage } from './pages/data.ts';
+import { dataPage } from './pages/tables.ts';
 import { comparePage, startAdopting, startComparing } from './pages/batch-checks.ts';
-import {
-  batchEvents,
-  approve,
-  deny,
-  discard,
-  goOn,
-  sendPlanned,
-  stopSending,
-  submit,
-  undo,
-} from './pages/batch-acts.ts';
+import { approve, deny, discard, goOn, sendPlanned, stopSending, submit, undo } from './pages/batch-acts.ts';
+import { batchEvents } from './pages/batch-progress.ts';
 import { resolve, rowPage } from './pages/batch-row.ts';
 import { batchFile, batchPage } from './pages/batch.ts';
 import { batchesPage, newBatchPage, templateFile, uploadSheet } from './pages/batches.ts';
@@ -25,6 +17,7 @@ import * as signIn from './pages/sign-in.ts';
 import { liveRecord, recordPage } from './pages/record.ts';
 import { changeBalance } from './pages/balance.ts';
 import * as reports from './pages/reports.ts';
+import * as sql from './pages/sql.ts';
 import { runEvents, runPage, stopRun } from './pages/run.ts';
 import { newRunPage, runsPage, startRun } from './pages/runs.ts';
 import type { Access, Handle, Route } from './route.ts';
@@ -84,10 +77,10 @@ export const routes: readonly Route[] = [
   get('/reports/:report/picture', roles, reports.reportPicture),
   get('/reports/:report/download', roles, reports.reportDownload),
   change('/reports/:report/remove', analysts, reports.removeSaved, reports.reportPage),
-  get('/sql', analysts, reports.sqlPage),
-  change('/sql', analysts, reports.saveQuery, reports.sqlPage),
-  get('/sql/picture', analysts, reports.sqlPicture),
-  get('/sql/download', analysts, reports.sqlDownload),
+  get('/sql', analysts, sql.sqlPage),
+  change('/sql', analysts, sql.saveQuery, sql.sqlPage),
+  get('/sql/picture', analysts, sql.sqlPicture),
+  get('/sql/download', analysts, sql.sqlDownload),
   get('/find', roles, findPage),
   get('/data', roles, dataPage),
   get('/data/:relation', roles, relationPage, relationPage),

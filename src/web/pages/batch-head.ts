@@ -63,8 +63,14 @@ export function headTag(
     </details>`;
 }
 
+/** Shows an amount of the batch. For actions that move no money, the text as it is. */
+export function amountIn({ settings }: Pick<ConsolePorts, 'settings'>, batch: Pick<BatchReport, 'action'>) {
+  return (text: string | null): string | null =>
+    text === null || !isMoney(batch) ? text : amountWords(text, settings.bulk.currency);
+}
+
 /** Whether the rows change balances. Those of other actions have texts in the place of amounts. */
-export function isMoney({ action }: Pick<BatchReport, 'action'>): boolean {
+function isMoney({ action }: Pick<BatchReport, 'action'>): boolean {
   return actionOf(action).typed === 'net';
 }
 

@@ -1,16 +1,15 @@
 /** The page of a row: everything that is known about it, and what a person can say of its outcome. */
-import { actionOf } from '../../bulk/actions.ts';
 import { isOpen } from '../../bulk/intent.ts';
 import { evidenceWords, outcomeWords } from '../../bulk/report.ts';
 import { resolveRow } from '../../bulk/resolve.ts';
 import { reviewRow } from '../../bulk/review.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
-import { amountWords } from '../../model/money.ts';
 import { counted } from '../../model/text.ts';
 import { factsTag, html, type Html, prose, reasonField, stateTag, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
 import { afterwards } from './batch-acts.ts';
+import { amountIn } from './batch-head.ts';
 import { batchIn, userTag } from './batches.ts';
 
 export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -21,10 +20,7 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const why = evidenceWords(intent);
   const { before, after } = reviewRow(intent);
   const { link } = visit;
-  const { currency } = ports.settings.bulk;
-  const isMoney = actionOf(batch.action).typed === 'net';
-  const amount = (text: string | null): string | null =>
-    text === null || !isMoney ? text : amountWords(text, currency);
+  const amount = amountIn(ports, batch);
   const facts = factsTag([
     ['State', html`${stateTag(state)} · ${outcomeWords[state]}${why === null ? null : `: ${why}`}`],
     [

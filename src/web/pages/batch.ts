@@ -18,9 +18,10 @@ import { counted, grouped } from '../../model/text.ts';
 import { type TableFormat, tableFormats } from '../../model/spreadsheet.ts';
 import { anchor, buttonForm, html, type Html, type Part, stateTag, tableTag, prose, refusalTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
-import { countsTag, headTag, isMoney, reversalTag } from './batch-head.ts';
+import { amountIn, countsTag, headTag, reversalTag } from './batch-head.ts';
 import { problemsTable } from './batch-checks.ts';
-import { approvalTag, decideTag, discardTag, sendingTag } from './batch-acts.ts';
+import { approvalTag, decideTag, discardTag } from './batch-acts.ts';
+import { sendingTag } from './batch-progress.ts';
 import { batchIn, reportNow, textChunks, userTag } from './batches.ts';
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -58,7 +59,8 @@ function moreTag(all: readonly unknown[]): Part {
 }
 
 /** What to know of the sheet, and the rows to check before the batch is sent. After that, nobody needs these. */
-async function lookTag({ link }: Visit, { journal, settings }: ConsolePorts, report: BatchReport): Promise<Html> {
+async function lookTag({ link }: Visit, ports: ConsolePorts, report: BatchReport): Promise<Html> {
+  const { journal } = ports;
   const { batch, state } = report;
   const noted = state === 'planned' ? await notedRows(rowsInJournal(journal, { batch })) : [];
   // What the table says of a row is not said twice.
@@ -69,8 +71,7 @@ async function lookTag({ link }: Visit, { journal, settings }: ConsolePorts, rep
     said.has(text) || (text.endsWith(' more like these') && isSaid(report.warnings[at - 1], at - 1));
   const warnings = report.warnings.filter((text, at) => !isSaid(text, at));
   if (noted.length + warnings.length === 0) return html``;
-  const amount = (text: string | null): string | null =>
-    text === null || !isMoney(report) ? text : amountWords(text, settings.bulk.currency);
+  const amount = amountIn(ports, report);
   return html`<h2>What to look at</h2>
     ${
       warnings.length === 0
@@ -155,12 +156,12 @@ async function firstOf<T>(all: AsyncIterable<T>, count: number): Promise<T[]> {
   return first;
 }
 
-async function rowsTag(visit: Visit, { journal, settings }: ConsolePorts, report: BatchReport): Promise<Html> {
+async function rowsTag(visit: Visit, ports: ConsolePorts, report: BatchReport): Promise<Html> {
+  const { journal, settings } = ports;
   const { batch, counts, rows, types } = report;
   const { link, query } = visit;
   const { currency } = settings.bulk;
-  const amount = (text: string | null): string | null =>
-    text === null || !isMoney(report) ? text : amountWords(text, currency);
+  const amount = amountIn(ports, report);
   const show = countNames.find((name) => name === query.get('show'));
   const after = Number(query.get('after') ?? -1);
   const states = show === undefined ? undefined : intentStates.filter((state) => countNameOf(state) === show);

@@ -1,6 +1,6 @@
-/** The list of tables and views of the mirror, and the page of one: filtered, sorted, page by page. */
+/** The page of a table or view of the mirror: filtered, sorted, page by page. */
 import { declaredTypes } from '../../data/column-type.ts';
-import { contentTypes, type ExportFormat, exportFormats } from '../../data/formats.ts';
+import { type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { type InventoryTable, inventory } from '../../data/inventory.ts';
 import {
   type Browse,
@@ -14,13 +14,9 @@ import {
 } from '../../data/browse.ts';
 import { type Filter, type Operator, operators } from '../../data/browse-filter.ts';
 import { isPersonal } from '../../data/personal.ts';
-import type { SourceRequest } from '../../data/source.ts';
-import { seesPeople } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { UsageError } from '../../model/errors.ts';
 import { type RecordKey, writtenId } from '../../model/records.ts';
 import { isResourceName } from '../../model/resources.ts';
-import { dayOf } from '../../model/time.ts';
 import type { Cell, Relation, Row } from '../../data/reading-types.ts';
 import {
   anchor,
@@ -36,60 +32,14 @@ import {
   tableTag,
 } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
-
-/** Whether data about people is masked for the caller. */
-export function isMaskedFor({ caller }: Visit): boolean {
-  return !seesPeople(caller?.account.roles ?? []);
-}
-
-export const maskedNote = html`<p class="note">
-  With your roles, data about people is masked, here and in downloads. An admin can give you another role.
-</p>`;
-
-export async function dataPage(visit: Visit, { readers }: ConsolePorts): Promise<Reply> {
-  const { link } = visit;
-  const isMasked = isMaskedFor(visit);
-  const tables = inventory(readers.read((snapshot) => snapshot.relations())).filter((each) => each.in_file);
-  const sizes = await readers.beside({ part: 'sizes' }, isMasked, visit.query.has('whole'));
-  const shown = (kind: InventoryTable['kind'], isOwn: boolean): readonly InventoryTable[] =>
-    tables.filter((each) => each.kind === kind && each.name.startsWith('mirror_') === isOwn);
-  const list = (caption: string, entries: readonly InventoryTable[], hasSizes: boolean): Part =>
-    entries.length === 0
-      ? null
-      : [
-          html`<h2>${caption}</h2>`,
-          tableTag<InventoryTable>(
-            caption,
-            [
-              ['Name', ({ name }) => anchor(link(dataPath(name)), name)],
-              ...(hasSizes ? [['Rows', sizeIn(sizes), 'number'] as const] : []),
-              ['What it holds', ({ summary }) => summary],
-            ],
-            entries,
-          ),
-        ];
-  const lists = html`${list('Tables', shown('table', false), true)} ${list('Views', shown('view', false), false)}
-  ${list('Records of the mirror itself', [...shown('table', true), ...shown('view', true)], true)}`;
-  const counted =
-    sizes === undefined
-      ? laterTag('tables', link('/data', { whole: 1 }), lists)
-      : html`<div id="tables">${lists}</div>`;
-  return page('Data', html`${isMasked ? maskedNote : null} ${counted}`);
-}
+import { downloadOf, isMaskedFor, maskedNote } from './results.ts';
 
 /** A part of a page that is still being counted. The script puts the part of the same id in its place, from an address that waits. */
-function laterTag(id: string, address: string, body: Part = null): Html {
+export function laterTag(id: string, address: string, body: Part = null): Html {
   return html`<div id="${id}" data-later="${address}">
     <p class="soft">Counting… <noscript>Load the page again to see the counts.</noscript></p>
     ${body}
   </div>`;
-}
-
-function sizeIn(sizes: ReadonlyMap<string, number> | undefined): (entry: InventoryTable) => Part {
-  return ({ name }) => {
-    const size = sizes?.get(name);
-    return size === undefined ? html`<span class="none">–</span>` : grouped(size);
-  };
 }
 
 export function dataPath(...parts: readonly (string | number | bigint)[]): string {
@@ -351,38 +301,4 @@ export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<R
   const what = ports.readers.read((snapshot) => exportOf(snapshot, browse, isMasked), isMasked);
   await noteView(visit, ports, relation.name, personIn(view));
   return downloadOf(visit, ports, relation.name, what);
-}
-
-/** The rows as a file in the format that the address names. @param timeoutMs limit for reading the mirror */
-export async function downloadOf(
-  visit: Visit,
-  { readers, clock }: ConsolePorts,
-  name: string,
-  what: SourceRequest,
-  timeoutMs?: number,
-): Promise<Reply> {
-  const asked = visit.query.get('format') ?? 'csv';
-  const format = exportFormats.find((each) => each === asked);
-  if (format === undefined) {
-    throw new UsageError(`there is no format "${asked}"`, { advice: `Use one of: ${exportFormats.join(', ')}.` });
-  }
-  const form = { format, raw: false, compression: null, bom: format === 'csv' };
-  const job = { kind: 'export', request: { what, form }, isMasked: isMaskedFor(visit) } as const;
-  const chunks = readers.chunks(job, { signal: visit.signal, timeoutMs });
-  // Read before the response begins, so that a mistake in the request becomes a page, not a broken file.
-  const first = await chunks.next();
-  const file = `${name}-${dayOf(clock.now())}.${format}`;
-  return { kind: 'file', name: file, type: contentTypes[format], chunks: withFirst(first, chunks) };
-}
-
-async function* withFirst(
-  first: IteratorResult<Uint8Array>,
-  rest: AsyncGenerator<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  try {
-    if (first.done !== true) yield first.value;
-    yield* rest;
-  } finally {
-    await rest.return(undefined);
-  }
 }

@@ -4,7 +4,8 @@ import { counted } from '../../model/text.ts';
 import type { Row } from '../../data/reading-types.ts';
 import { anchor, cellTag, type Column, html, sideOf, tableTag } from '../html.ts';
 import { type ConsolePorts, page, redirect, type Reply, type Visit } from '../route.ts';
-import { dataPath, isMaskedFor, linked } from './data.ts';
+import { dataPath, linked } from './data.ts';
+import { isMaskedFor } from './results.ts';
 
 /** Opens the page of the person; with several, lists them. Whoever may not see data about people finds them by their ids alone. */
 export async function findPage(visit: Visit, { readers }: ConsolePorts): Promise<Reply> {

@@ -9,7 +9,6 @@ import { inventory } from '../../data/inventory.ts';
 import { isPersonal } from '../../data/personal.ts';
 import { recordLimits, recordOf, type RecordField, type RelatedRecords } from '../../data/record.ts';
 import { isRecord, type RecordKey, recordKey, type ServedRecord, writtenId } from '../../model/records.ts';
-import { amountWords } from '../../model/money.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { timestampOf } from '../../model/time.ts';
@@ -33,7 +32,9 @@ import {
 } from '../html.ts';
 import { type ConsolePorts, notFound, page, type Reply, timeIn, type Visit } from '../route.ts';
 import { balanceTag } from './balance.ts';
-import { dataPath, isMaskedFor, linked, maskedNote, noteView } from './data.ts';
+import { amountIn } from './batch-head.ts';
+import { dataPath, linked, noteView } from './data.ts';
+import { isMaskedFor, maskedNote } from './results.ts';
 
 interface RecordId {
   readonly resource: ResourceName;
@@ -154,10 +155,8 @@ function relatedTag(
     </p>`;
 }
 
-function rowsTag(rows: readonly UserRow[], { link, offers }: Visit, { settings }: ConsolePorts): Html {
-  const { currency } = settings.bulk;
-  const amount = ({ action }: UserRow, text: string | null): string | null =>
-    text === null || action !== 'balance' ? text : amountWords(text, currency);
+function rowsTag(rows: readonly UserRow[], { link, offers }: Visit, ports: ConsolePorts): Html {
+  const { currency } = ports.settings.bulk;
   return html`<h2>Rows of batches</h2>
     ${tableTag<UserRow>(
       'Rows of batches, open and past',
@@ -174,8 +173,8 @@ function rowsTag(rows: readonly UserRow[], { link, offers }: Visit, { settings }
           'What',
           ({ parameters }) => (parameters === null ? null : cellTag(parameterWords(parameters, currency), 'text')),
         ],
-        ['Before', (row) => amount(row, row.before), 'number'],
-        ['After', (row) => amount(row, row.after), 'number'],
+        ['Before', (row) => amountIn(ports, row)(row.before), 'number'],
+        ['After', (row) => amountIn(ports, row)(row.after), 'number'],
       ],
       rows,
       'No batch has a row for this user.',

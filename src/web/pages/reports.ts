@@ -1,16 +1,8 @@
-/** Saved reports and SQL: a form, the rows, a picture, and downloads. The address of the page holds all parameters. */
-import { text } from 'node:stream/consumers';
-import { type ExportFormat, exportFormats } from '../../data/formats.ts';
-import { inventory, type InventoryTable } from '../../data/inventory.ts';
+/** Saved reports: a form, the rows, a picture, and downloads. The address of the page holds all parameters. */
 import { openReports } from '../../data/open.ts';
-import type { Preview } from '../../data/query.ts';
-import type { ReadingJob } from '../../data/reading-child.ts';
-import { parameterTypes, type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
+import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, hasHistory, type ReportRequest, requestFor } from '../../data/reports/run.ts';
-import { newReport, removeReport, writeReport } from '../../data/reports/save.ts';
-import { counted, grouped } from '../../model/text.ts';
-import { OperatorError } from '../../model/errors.ts';
-import { dayOf, minuteMs } from '../../model/time.ts';
+import { removeReport } from '../../data/reports/save.ts';
 import {
   anchor,
   buttonForm,
@@ -19,34 +11,23 @@ import {
   type Html,
   optionTag,
   type Part,
-  postForm,
   problemTag,
   prose,
-  selectTag,
-  tableTag,
-  textField,
   timeField,
-  refusalStatus,
-  refusalTag,
 } from '../html.ts';
+import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, timeIn, type Visit } from '../route.ts';
 import {
-  actorOf,
-  callerOf,
-  type ConsolePorts,
-  notFound,
-  page,
-  redirect,
-  type Reply,
-  timeIn,
-  type Visit,
-} from '../route.ts';
-import { downloadOf, isMaskedFor, maskedNote } from './data.ts';
-
-const maxShownRows = 200;
-
-/** For a statement that a page waits for. */
-const shownMs = minuteMs;
-const downloadMs = 10 * minuteMs;
+  downloadMs,
+  shownOrWhyNot,
+  previewOf,
+  pictureOf,
+  pictureTag,
+  downloadsTag,
+  previewTag,
+  downloadOf,
+  isMaskedFor,
+  maskedNote,
+} from './results.ts';
 
 /** Whether the caller may use the report. With a text parameter, somebody who sees only masks could search for a person. */
 function isOpenTo(visit: Visit, { parameters }: Report): boolean {
@@ -150,16 +131,6 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(title, html`${form} ${shown}`, more);
 }
 
-/** Shows the result; or the reason why there is none, so that the form stays on the page and can be corrected. */
-async function shownOrWhyNot(ports: ConsolePorts, show: () => Promise<Html>) {
-  try {
-    return { shown: await show(), more: {} };
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { shown: refusalTag(error, ports), more: { status: refusalStatus(error) } };
-  }
-}
-
 /** What analysts may do with the report itself. */
 function toolsTag({ link, offers }: Visit, { name, origin, sql }: Report): Part {
   if (!offers('GET', '/sql')) return null;
@@ -197,208 +168,4 @@ export async function reportPicture(visit: Visit, ports: ConsolePorts): Promise<
 export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const report = await reportOf(visit, ports);
   return downloadOf(visit, ports, report.name, requestOf(report, visit, ports), downloadMs);
-}
-
-/** Saves the statement as a report, and opens that. */
-export async function saveQuery(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { settings, readers, clock, signal } = ports;
-  const { form, link } = visit;
-  const field = (name: string): string => form.get(name)?.trim() ?? '';
-  const parameters = new Map(
-    form.getAll('parameter').map((name) => {
-      const type = parameterTypes.find((each) => each === form.get(`type.${name}`)) ?? 'text';
-      return [name, { type, default: field(`default.${name}`) }] as const;
-    }),
-  );
-  const { reports, broken } = await openReports(settings);
-  const taken = [...reports, ...broken].map(({ name }) => name);
-  const saved = `Saved by ${callerOf(visit).account.name} on ${dayOf(clock.now())}.`;
-  const description = `${field('description')} ${saved}`;
-  const query = { title: field('title'), subject: field('subject'), description, sql: field('sql'), parameters };
-  const report = readers.read((snapshot) => newReport(snapshot, settings.export.reports, query, taken));
-  await writeReport(report, signal);
-  await ports.journal.by(actorOf(visit, ports)).reportChanged('report_saved', report.name);
-  return redirect(link(`/reports/${report.name}`));
-}
-
-/** @param parameters those of the statement */
-function saveForm({ link, form }: Visit, sql: string, parameters: readonly string[]): Html {
-  const typed = (name: string): Part => html`value="${form.get(name)}"`;
-  return html`<details ${parameters.length > 0 || form.has('title') ? html`open` : null}>
-    <summary>Save as a report</summary>
-    ${postForm(
-      link('/sql'),
-      html`<input type="hidden" name="sql" value="${sql}" />
-        ${textField('Title', 'title', html`required maxlength="60" ${typed('title')}`)}
-        ${textField('Subject, such as Money', 'subject', html`maxlength="40" ${typed('subject')}`)}
-        ${textField('What it shows', 'description', html`maxlength="500" ${typed('description')}`)}
-        ${parameters.map(
-          (name) =>
-            html`<div class="fields" role="group" aria-label="Parameter ${name}">
-              <input type="hidden" name="parameter" value="${name}" />
-              ${selectTag(
-                `:${name} is a`,
-                `type.${name}`,
-                parameterTypes.map((type) =>
-                  optionTag(type, form.get(`type.${name}`) ?? (dayNames.has(name) ? 'date' : 'text')),
-                ),
-              )}
-              <label>Default, such as 30d <input name="default.${name}" ${typed(`default.${name}`)} /></label>
-            </div>`,
-        )}
-        <p>
-          <button>Save</button>
-          <span class="soft">Everybody who may see reports sees it, with what their roles mask.</span>
-        </p>`,
-    )}
-  </details>`;
-}
-
-/** Parameters of these names are taken for days, until somebody says otherwise. */
-const dayNames: ReadonlySet<string> = new Set(['from', 'to', 'day', 'since', 'until']);
-
-export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { query, link } = visit;
-  const sql = visit.form.get('sql') ?? query.get('sql') ?? '';
-  const { shown, more } = await shownOrWhyNot(ports, () => sqlTag(visit, ports, sql));
-  const form = html`<form method="get" action="${link('/sql')}">
-    <label
-      >One statement that reads
-      <textarea class="sql" name="sql" rows="8" maxlength="8000" spellcheck="false" required>${sql}</textarea>
-    </label>
-    <p class="fields">
-      <button name="do" value="run">Run</button>
-      <button name="do" value="picture" class="quiet">Draw it</button>
-      <span class="soft">Ctrl+Enter runs it</span>
-    </p>
-  </form>`;
-  const tables = inventory(ports.readers.read((snapshot) => snapshot.relations()));
-  const body = html`<div class="beside">
-    <div>${form} ${shown}</div>
-    <aside aria-label="Tables and columns">
-      <h2>Tables and columns</h2>
-      ${tables.filter((each) => each.in_file === true).map(tableEntryTag)}
-    </aside>
-  </div>`;
-  return page('SQL', body, more);
-}
-
-/** The result of the button that was pressed. */
-async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<Html> {
-  const { query, link } = visit;
-  if (sql.trim() === '') {
-    return html`<p class="soft">You cannot change anything here: only statements that read are run.</p>`;
-  }
-  const parameters = ports.readers.read((snapshot) => [...new Set(snapshot.describe(sql).parameters)]);
-  const save = visit.offers('POST', '/sql') ? saveForm(visit, sql, parameters) : null;
-  if (parameters.length > 0) {
-    const names = parameters.map((name) => `:${name}`).join(', ');
-    return html`<p class="note">The form of a report asks for ${names}: save the statement as one.</p>
-      ${save}`;
-  }
-  if (query.get('do') === 'picture') {
-    // Drawn once here, so that an error appears as text.
-    await textOf(visit, ports, { kind: 'chart', what: { sql }, now: ports.clock.now() });
-    return html`${pictureTag(link('/sql/picture', { sql }), `The picture of: ${sql.slice(0, 300)}`)} ${save}`;
-  }
-  const { preview } = await previewOf(visit, ports, { sql });
-  return html`${downloadsTag((format) => link('/sql/download', { sql, format }))} ${previewTag('Result', preview)}
-  ${save}`;
-}
-
-function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {
-  return html`<details>
-    <summary><code>${name}</code> ${kind === 'view' ? html`<span class="soft">view</span>` : null}</summary>
-    <p class="soft">${summary}</p>
-    <ul>
-      ${columns.map((each) => html`<li title="${each.meaning}"><code>${each.name}</code> <span class="soft">${each.type}</span></li>`)}
-    </ul>
-  </details>`;
-}
-
-/** Returns the statement in the address; without one, a redirect to the form. */
-function sqlOr({ query, link }: Visit): string | Reply {
-  const sql = query.get('sql') ?? '';
-  return sql.trim() === '' ? redirect(link('/sql')) : sql;
-}
-
-export async function sqlPicture(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const sql = sqlOr(visit);
-  return typeof sql === 'string' ? pictureOf(visit, ports, { sql }) : sql;
-}
-
-export async function sqlDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const sql = sqlOr(visit);
-  return typeof sql === 'string' ? downloadOf(visit, ports, 'query', { sql }, downloadMs) : sql;
-}
-
-type Query = { readonly sql: string } | ReportRequest;
-
-/** Returns the whole output of the job. The jobs here limit their output. */
-async function textOf(
-  visit: Visit,
-  { readers }: ConsolePorts,
-  job: ReadingJob,
-  onWarning?: (words: string) => void,
-): Promise<string> {
-  const run = { signal: visit.signal, timeoutMs: shownMs, ...(onWarning !== undefined && { onWarning }) };
-  return text(readers.chunks({ ...job, isMasked: isMaskedFor(visit) }, run));
-}
-
-async function previewOf(
-  visit: Visit,
-  ports: ConsolePorts,
-  what: Query,
-): Promise<{ preview: Preview; warnings: string[] }> {
-  const warnings: string[] = [];
-  const job: ReadingJob = { kind: 'preview', what, rows: maxShownRows };
-  const preview = JSON.parse(await textOf(visit, ports, job, (words) => void warnings.push(words))) as Preview;
-  return { preview, warnings };
-}
-
-async function pictureOf(visit: Visit, ports: ConsolePorts, what: Query): Promise<Reply> {
-  return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, now: ports.clock.now() }) };
-}
-
-function pictureTag(source: string, words: string): Html {
-  return html`<p><img class="picture" src="${source}" alt="${words}" width="880" height="480" /></p>`;
-}
-
-function downloadsTag(link: (format: ExportFormat) => string): Html {
-  return html`<p>
-    Download: ${exportFormats.map((format) => html`<a href="${link(format)}" download>${format}</a> `)}
-  </p>`;
-}
-
-const amounts = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-
-/** @param money columns with amounts, which are shown to the cent */
-function previewTag(
-  title: string,
-  { columns, rows, more, isCut }: Preview,
-  money: ReadonlySet<string> = new Set(),
-): Html {
-  const all = rows.length + more;
-  const count =
-    more === 0
-      ? counted(rows.length, 'row')
-      : `The first ${grouped(rows.length)} of ${isCut ? `more than ${grouped(all)}` : counted(all, 'row')}. The downloads have all of them.`;
-  return html`<p class="soft">${count}</p>
-    ${tableTag<Preview['rows'][number]>(
-      title,
-      columns.map(({ name, isNumber }, at) => [
-        name,
-        (row) => cellTag(row[at] ?? null, isNumber && money.has(name)),
-        isNumber ? 'number' : undefined,
-        html`<bdi>${name}</bdi>`,
-      ]),
-      rows,
-      'The result has no rows.',
-    )}`;
-}
-
-function cellTag(cell: string | null, isMoney: boolean): Html {
-  if (cell === null) return html`<span class="none">–</span>`;
-  // <bdi>: the text cannot change the text direction beside it.
-  return isMoney ? html`${amounts.format(Number(cell))}` : html`<bdi>${cell}</bdi>`;
 }

@@ -5,7 +5,6 @@ import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
-import type { Timestamp } from '../../model/time.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
 import { ownerWords } from '../../store/lock.ts';
 import type { RunReport } from '../../store/mirror-types.ts';
@@ -49,39 +48,22 @@ export function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCo
 }
 
 /** A run as the list shows it: a sync, a job, a comparison, or what somebody started here. */
-interface ListedRun {
-  readonly run: string;
-  readonly what: string;
+interface ListedRun extends Pick<JobRun, 'run' | 'command' | 'startedAt' | 'finishedAt' | 'problem'> {
   readonly outcome: string;
   readonly state: Html;
-  readonly began: Timestamp;
-  readonly ended: Timestamp | null;
   readonly by: string;
   readonly requests: number | null;
-  readonly problem: string | null;
 }
 
 function syncListed({ run, status, started_at, finished_at, actor, requests, resources }: RunReport): ListedRun {
   const problem = Object.values(resources).find((each) => each.problem !== null)?.problem ?? null;
+  const times = { startedAt: started_at, finishedAt: finished_at };
   const by = actor === null ? '' : actorText(actor);
-  const times = { began: started_at, ended: finished_at };
-  return { run, what: 'sync', outcome: status, state: stateTag(status), ...times, by, requests, problem };
+  return { run, command: 'sync', outcome: status, state: stateTag(status), ...times, by, requests, problem };
 }
 
 function jobListed(job: JobRun): ListedRun {
-  const { run, command, outcome, startedAt, finishedAt, problem } = job;
-  const times = { began: startedAt, ended: finishedAt };
-  const what = command.replace(/^admin-mirror /, '');
-  return {
-    run,
-    what,
-    outcome: outcome ?? 'running',
-    state: jobState(job),
-    ...times,
-    by: whoBegan(job),
-    requests: null,
-    problem,
-  };
+  return { ...job, outcome: job.outcome ?? 'running', state: jobState(job), by: whoBegan(job), requests: null };
 }
 
 /** All runs, the newest first. A sync that a job or a person started here is one run, with its requests. */
@@ -91,7 +73,7 @@ async function listedRuns(ports: ConsolePorts) {
   const jobs = await withReleases((releases) => openJobRuns(settings, maxSearched, clock, releases));
   const byRun = new Map(syncs.map((sync) => [sync.run, syncListed(sync)]));
   for (const job of jobs) byRun.set(job.run, { ...jobListed(job), requests: byRun.get(job.run)?.requests ?? null });
-  return { problem, runs: [...byRun.values()].sort((a, b) => (a.began < b.began ? 1 : -1)) };
+  return { problem, runs: [...byRun.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1)) };
 }
 
 export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -114,10 +96,14 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
     ${tableTag<ListedRun>(
       'Runs, the newest first',
       [
-        ['Run', ({ run, what }) => html`<a href="${link(`/runs/${run}`)}" title="${run}">${what}</a>`],
+        [
+          'Run',
+          ({ run, command }) =>
+            html`<a href="${link(`/runs/${run}`)}" title="${run}">${command.replace(/^admin-mirror /, '')}</a>`,
+        ],
         ['Outcome', ({ state }) => state],
-        ['Began', ({ began }) => timeTag(began)],
-        ['Ended', ({ ended }) => timeTag(ended)],
+        ['Began', ({ startedAt }) => timeTag(startedAt)],
+        ['Ended', ({ finishedAt }) => timeTag(finishedAt)],
         ['By', (run) => run.by],
         ['Requests', ({ requests }) => (requests === null ? null : grouped(requests)), 'number'],
         ['Problem', (run) => (run.problem === null ? null : html`<span class="clip">${prose(run.problem)}</span>`)],

@@ -22,7 +22,8 @@ const brackets = /\[(?:\$[^\]]*|[a-z]{3,}\d*)\]/gi;
 const padding = /_.|\* |\$|\p{Sc}/gsu;
 /** Words without digits that do not make the number a larger one. */
 const word = /"(?!\s*(?:[kmtb]|mn|mio|bn|mrd|tsd|tds|thousand|million|tausend|mille)(?!\p{L}))[^"\d%‰()−-]*"/giu;
-const digits = /^([-(]?)\s*[#0?]*(?:[,\s'’][#0?]{3})*(?:\.([0#?]*))?\s*\)?$/;
+// Two runs of blanks side by side would be divided in every way: the second follows something else.
+const digits = /^([-(]?)\s*[#0?]*(?:[,\s'’][#0?]{3})*(?:\.([0#?]*))?(?:(?<!\s)\s+)?\)?$/;
 
 /** The codes of a section that make the number, with its sign. */
 function shapeOf(section: string): string {

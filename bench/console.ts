@@ -39,10 +39,10 @@ const pages = [
 async function startServe(folder: string, environment: Readonly<Record<string, string>>) {
   const port = await freePort();
   // It announces the address of the proxy, which does not exist.
-  const args = ['serve', '--json', '--listen', `127.0.0.1:${port}`, '--behind-proxy', 'http://127.0.0.1'];
+  const args = ['serve', '--json', '--listen', `127.0.0.1:${port}`];
   const child = spawn(process.execPath, [command, ...args], {
     cwd: folder,
-    env: { ...process.env, ...environment },
+    env: { ...process.env, ...environment, ADMIN_MIRROR_SERVE_BEHIND_PROXY: 'http://127.0.0.1' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   await once(child.stdout, 'data');

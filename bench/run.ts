@@ -10,7 +10,6 @@ import { parseArgs } from 'node:util';
 import { benchBulk } from './bulk.ts';
 import { benchConsole } from './console.ts';
 import { benchCsv } from './csv.ts';
-import { benchCursor } from './cursor.ts';
 import { benchExportFormats } from './export-formats.ts';
 import { benchFirstSync } from './first-sync.ts';
 import { benchLargeRecords } from './large-records.ts';
@@ -50,7 +49,6 @@ try {
       return rows;
     },
     'large-records': () => benchLargeRecords(folder),
-    cursor: () => benchCursor(folder, users, pairs),
     'next-sync': () => benchNextSync(folder, users, pairs),
     csv: () => benchCsv(folder, mirror, pairs),
     'export-formats': () => benchExportFormats(folder, mirror, pairs),

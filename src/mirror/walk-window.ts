@@ -74,6 +74,8 @@ function keyOf({ page, paginate, range }: PagePlace): string {
 
 /** Pages are written together: a commit for each costs more than reading it, and in ascending order they are appended. */
 const pagesPerCommit = 8;
+/** But large pages one by one: as many windows as there are requests at once hold some. */
+const bytesPerCommit = 4 * 1_048_576;
 
 export class WalkWriter {
   readonly #store: MirrorStore;
@@ -89,6 +91,7 @@ export class WalkWriter {
   /** Whether pages are remembered with a hash of each record. The first walk does without, since that would make it slower. */
   readonly hashesRecords: boolean;
   #held: MirrorPage[] = [];
+  #heldBytes = 0;
   /** Pages that came again unchanged, to be counted. */
   #same: RememberedPage[] = [];
   #readTwice = false;
@@ -131,7 +134,8 @@ export class WalkWriter {
     // A page that is read again must be written after its earlier state.
     if (place.paginate !== this.#paginate || place.page >= (this.#held.at(-1)?.page ?? Infinity)) this.#writeHeld();
     this.#held.push(page);
-    if (this.#held.length >= pagesPerCommit) this.#writeHeld();
+    this.#heldBytes += (page.parts ?? [page]).reduce((sum, { rows: { json } }) => sum + json.length, 0);
+    if (this.#held.length >= pagesPerCommit || this.#heldBytes >= bytesPerCommit) this.#writeHeld();
     const changed = unchanged === undefined ? idsOn(page) : rows.ids;
     if (this.#known.size > 0) for (const id of changed) this.#changed.add(id);
     const written = (page.parts ?? [page]).map((part) => part.rows);
@@ -141,6 +145,7 @@ export class WalkWriter {
 
   #writeHeld(): void {
     const held = this.#held.splice(0).toReversed();
+    this.#heldBytes = 0;
     if (held.length === 0) return;
     const pages = held
       .flatMap((page): readonly MirrorPage[] => page.parts ?? [page])

@@ -64,11 +64,11 @@ test.each([
   expect(await upload(sheet(6))).toMatch(/^\/batches\/\d/);
 });
 
-test('a person says what a column is if its name does not, and a column that all rows share can be left out of the sheet', async () => {
+test('values say what a column is if its name does not, and a column that all rows share can be left out of the sheet', async () => {
   const { clerk, users, upload, read } = await office();
   const place = await upload(`Wer;Wieviel\n${users.map((user) => `${user};5,50\n`).join('')}`);
   const asked = await read(place);
-  expect(chosenIn(asked)).toMatchObject({ user_id: '', amount: '', type: '' });
+  expect(chosenIn(asked)).toMatchObject({ user_id: 'Wer', amount: 'Wieviel', type: '' });
   const form = { 'of:user_id': 'Wer', 'of:amount': 'Wieviel', 'of:type': '=add' };
   // How the amounts are meant is the next question.
   const second = (await clerk.post(place, form)).headers.get('location') ?? '';

@@ -27,8 +27,15 @@ const hints: Readonly<Record<string, RegExp>> = {
   description: /description|reason|grund|text|note|notiz|comment|kommentar|zweck|memo|beschreibung/i,
 };
 
+const looks: Readonly<Record<string, RegExp>> = {
+  user_id: /^[1-9]\d{0,14}$/,
+  email: /^[^\s@]+@[^\s@]+$/,
+  type: /^(?:add|remove|set)$/i,
+  amount: /^[-+]?\d[\d.,' ]*$/,
+};
+
 const valuesShown = 3;
-const rowsLookedAt = 20;
+const valuesLookedAt = 20;
 
 /** Returns the question if needed columns are missing and the sheet has others in their place; null otherwise. */
 export function columnsQuestion(sheet: Sheet, rules: readonly ColumnRule[]): ColumnsQuestion | null {
@@ -41,23 +48,31 @@ export function columnsQuestion(sheet: Sheet, rules: readonly ColumnRule[]): Col
   if (others.length === 0 || !rules.some(lacks)) return null;
   const theirs = [...new Set(sheet.columns.filter((name) => name !== ''))].map((name) => {
     const at = sheet.columns.indexOf(name);
-    const values = sheet.rows.slice(0, rowsLookedAt).flatMap(({ cells }) => cells[at]?.text || []);
-    return { name, values: values.slice(0, valuesShown) };
+    const cells = sheet.rows.slice(0, valuesLookedAt).flatMap(({ cells: all }) => all[at]?.text || []);
+    return { name, cells };
   });
+  const taken = new Set<string>();
   const guessed = new Map<string, string>();
-  const guess = (fits: (ours: string, name: string) => boolean): void => {
+  const guess = (fits: (name: string, column: (typeof theirs)[number]) => boolean): void => {
     for (const { name, oneOf } of rules) {
       const isMet = oneOf !== undefined && rules.some((each) => each.oneOf === oneOf && guessed.has(each.name));
       if (isMet || guessed.has(name)) continue;
-      const taken = [...guessed.values()];
-      const found = theirs.find((each) => !taken.includes(each.name) && fits(name, each.name));
-      if (found !== undefined) guessed.set(name, found.name);
+      const found = theirs.find((column) => !taken.has(column.name) && fits(name, column));
+      if (found === undefined) continue;
+      guessed.set(name, found.name);
+      taken.add(found.name);
     }
   };
-  guess((ours, name) => name.toLowerCase() === ours);
-  guess((ours, name) => hints[ours]?.test(name) === true);
+  const look = (name: string, cells: readonly string[]): boolean =>
+    cells.length > 0 && cells.every((each) => looks[name]?.test(each) === true);
+  guess((name, column) => column.name.toLowerCase() === name);
+  // A name alone may mislead, so what it names must look like it.
+  guess(
+    (name, { name: own, cells }) => hints[name]?.test(own) === true && (looks[name] === undefined || look(name, cells)),
+  );
+  guess((name, { cells }) => look(name, cells));
   return {
-    theirs,
+    theirs: theirs.map(({ name, cells }) => ({ name, values: cells.slice(0, valuesShown) })),
     ours: rules.map(({ name, required, oneOf = null }) => ({
       name,
       required,

@@ -191,13 +191,15 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
   const turns = new Turns();
   const columns: string[] = [];
   const lines: { readonly row: number; readonly cells: ReadonlyMap<string, SheetCell> }[] = [];
+  const repeated: number[] = [];
   for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
     if (turns.isDue()) await turns.take(signal);
     if (line.length > limits.rowCharacters) {
       throw refusal(file, `row ${at + 1} has more than ${limits.rowCharacters} characters`, oneAnObject);
     }
     if (line.trim() === '') continue;
-    const cells = cellsOfLine(file, line, at + 1);
+    const { cells, isRepeated } = cellsOfLine(file, line, at + 1);
+    if (isRepeated) repeated.push(at + 1);
     for (const name of cells.keys()) if (!columns.includes(name)) columns.push(name);
     if (columns.length > limits.columns) throw refusal(file, `it has more than ${limits.columns} columns`, oneAnObject);
     lines.push({ row: at + 1, cells });
@@ -211,10 +213,16 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
       columns.map((name) => cells.get(name) ?? emptyCell),
     );
   }
+  for (const row of repeated) rows.addProblem(row, null, 'a name is there more than once; keep one of them');
   return rows.finish({ delimiter: null, sheet: null, notes: [] });
 }
 
-function cellsOfLine(file: string, line: string, row: number): ReadonlyMap<string, SheetCell> {
+/** How many names the objects in a JSON text have. */
+function namesIn(json: string): number {
+  return json.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1;
+}
+
+function cellsOfLine(file: string, line: string, row: number) {
   let value: unknown;
   try {
     value = parseDigits(line);
@@ -224,7 +232,10 @@ function cellsOfLine(file: string, line: string, row: number): ReadonlyMap<strin
   }
   if (!line.trimStart().startsWith('{'))
     throw refusal(file, `row ${row} is not a JSON object: ${shown(line)}`, oneAnObject);
-  return new Map(Object.entries(value as object).map(([name, each]) => [trimmed(name), cellOfValue(each)]));
+  const cells = new Map(Object.entries(value as object).map(([name, each]) => [trimmed(name), cellOfValue(each)]));
+  // Of several members with one name, a parser keeps only the last.
+  const isRepeated = namesIn(line) > namesIn(JSON.stringify(value)) || cells.size < Object.keys(value as object).length;
+  return { cells, isRepeated };
 }
 
 function cellOfValue(value: unknown): SheetCell {

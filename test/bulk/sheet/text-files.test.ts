@@ -188,4 +188,10 @@ describe('JSON lines', () => {
       'empty',
     ]);
   });
+
+  test('report a name that occurs twice in a line', async () => {
+    const { problems } = await readFixture('repeated-name.jsonl');
+    const problem = 'a name is there more than once; keep one of them';
+    expect(problems).toEqual([1, 3].map((row) => ({ row, column: null, problem })));
+  });
 });

@@ -112,11 +112,15 @@ describe('another command with --all', () => {
     ],
     [['backup'], 0, /^3 servers: 3 complete\n(?:.*\n)*west +complete +\S+data\/backups\/west\/\S+$/m],
     [['doctor'], 4, /^3 servers: 1 with problems, 2 good\nlost +with problems +server: /],
-  ])('%j runs once per server, says first how they are, and ends with the worst code', async (argv, worst, line) => {
-    const { code, stdout } = await run(...argv, '--all');
-    expect(stdout).toMatch(line);
-    expect(code).toBe(worst);
-  });
+  ])(
+    '%j runs once per server, says first how they are, and ends with the worst code',
+    { tags: 'full' },
+    async (argv, worst, line) => {
+      const { code, stdout } = await run(...argv, '--all');
+      expect(stdout).toMatch(line);
+      expect(code).toBe(worst);
+    },
+  );
 });
 
 describe('--all', () => {

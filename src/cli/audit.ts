@@ -105,7 +105,8 @@ async function list(context: CliContext, flags: Flags): Promise<void> {
   const format = context.json() ? 'json' : (flags.format ?? 'table');
   const form = { format, room: tableRoom(context) };
   if (format === 'table' && filter.batch === undefined && !context.verbose()) {
-    const { acts, isMore } = await newestActs(journal.audit(filter, 'desc'), maxRead);
+    const { currency } = context.settings().bulk;
+    const { acts, isMore } = await newestActs(journal.audit(filter, 'desc'), maxRead, currency);
     printLines(context, tableText(actColumns, acts.map(rowOf), form.room));
     if (isMore) printNote(context, 'These are the newest acts. --until shows earlier ones.');
     return;

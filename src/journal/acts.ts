@@ -1,4 +1,6 @@
 /** The audit as people read it: one line for what somebody did, such as sending a batch, with the steps that it took. */
+import { amountWords } from '../model/money.ts';
+import type { OperationName } from '../model/operations.ts';
 import { counted } from '../model/text.ts';
 import type { AuditEntry } from './audit.ts';
 
@@ -14,21 +16,27 @@ type Steps = readonly [AuditEntry, ...AuditEntry[]];
 const begins: ReadonlySet<string> = new Set(['consented', 'again', 'claimed']);
 const ends: ReadonlySet<string> = new Set(['stopped', 'done', 'discarded']);
 
-/** Reads the newest steps and joins them to acts, in their order. @param entries the newest first @param most how many to read */
+/**
+ * Reads the newest steps and joins them to acts, in their order.
+ * @param entries the newest first
+ * @param most how many to read
+ * @param currency what amounts are in, if that is set
+ */
 export async function newestActs(
   entries: AsyncIterable<AuditEntry>,
   most: number,
+  currency: string | undefined,
 ): Promise<{ readonly acts: readonly Act[]; readonly isMore: boolean }> {
   const read: AuditEntry[] = [];
   for await (const each of entries) {
-    if (read.length === most) return { acts: actsOf(read.reverse()), isMore: true };
+    if (read.length === most) return { acts: actsOf(read.reverse(), currency), isMore: true };
     read.push(each);
   }
-  return { acts: actsOf(read.reverse()), isMore: false };
+  return { acts: actsOf(read.reverse(), currency), isMore: false };
 }
 
 /** @param entries in the order of the steps */
-function actsOf(entries: Iterable<AuditEntry>): Act[] {
+function actsOf(entries: Iterable<AuditEntry>, currency: string | undefined): Act[] {
   const acts: [AuditEntry, ...AuditEntry[]][] = [];
   /** The acts that may go on, by person and batch, or by person and user for a write by hand. */
   const open = new Map<string, AuditEntry[]>();
@@ -44,15 +52,28 @@ function actsOf(entries: Iterable<AuditEntry>): Act[] {
     } else current.push(entry);
     if (ends.has(kind) || kind === 'write_ended') open.delete(key);
   }
-  return acts.map((steps) => ({ words: wordsOf(steps), steps }));
+  return acts.map((steps) => ({ words: wordsOf(steps, currency), steps }));
 }
 
-function wordsOf(steps: Steps): string {
+/** What a write by hand does, to follow a person's name. */
+const writes: Partial<Readonly<Record<OperationName, string>>> = {
+  'users.create': 'created a user',
+  'users.update': 'changed',
+  'users.delete': 'deleted',
+  'users.update-balance': 'changed the balance of',
+  'users.send-email': 'emailed',
+  'users.send-notification': 'notified',
+};
+
+function wordsOf(steps: Steps, currency: string | undefined): string {
   const [{ kind, batch, title, action, user, note, type, amount, state }] = steps;
   if (batch !== null) return batchWords(steps, title ?? batch);
-  const what = amount === null ? '' : `: ${type ?? ''} ${amount}`;
+  const what = amount === null ? '' : `: ${type ?? ''} ${amountWords(amount, currency)}`;
   const about = user === null ? '' : ` of user ${user}`;
-  if (kind.startsWith('write')) return `${action ?? 'write'}${about} by hand${what}, ${state ?? 'not ended'}`;
+  if (kind.startsWith('write')) {
+    const did = writes[action as OperationName] ?? action ?? 'wrote';
+    return `${did}${user === null ? '' : ` user ${user}`} by hand${what}, ${state ?? 'not ended'}`;
+  }
   if (kind === 'viewed') return `looked at ${action ?? 'data'}${about}`;
   return `${kind.replaceAll(/[_-]/g, ' ')}${about}${note === null ? '' : `: ${note}`}`;
 }

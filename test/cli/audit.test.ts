@@ -80,7 +80,7 @@ describe('audit', () => {
     expect(lines.map((line) => line.split(me)[1]?.replaceAll(/ +/g, ' ').trim())).toEqual([
       '1 planned credit',
       '12 sent 3 rows of credit',
-      `2 users.update-balance of user ${user} by hand: add 7.25, done`,
+      `2 changed the balance of user ${user} by hand: add 7.25, done`,
     ]);
     expect((await command(['audit', '--since', '2030-01-01', '--until', '2030-01-02'])).stdout).toMatch(/^time +who/);
   });

@@ -25,7 +25,7 @@ test('each act is one line, whatever steps it took, and no step is lost', async 
   await command(['users', 'update-balance', String(users[0]), '--type', 'add', '--amount', '9', '--yes']);
   const { stdout } = await command(['audit', '--json']);
   const { steps } = JSON.parse(stdout) as { readonly steps: readonly AuditEntry[] };
-  const { acts, isMore } = await newestActs(newestFirst(steps), steps.length);
+  const { acts, isMore } = await newestActs(newestFirst(steps), steps.length, undefined);
   expect(acts.map(({ words }) => words)).toEqual([
     'planned Goodwill',
     'sent 3 rows of Goodwill',
@@ -34,10 +34,10 @@ test('each act is one line, whatever steps it took, and no step is lost', async 
     'planned c',
     'sent 1 row of c: 1 unknown',
     'said of row 2 of c: 1 applied',
-    `users.update-balance of user ${users[0]} by hand: add 9, done`,
+    `changed the balance of user ${users[0]} by hand: add 9 EUR, done`,
   ]);
   expect([acts.reduce((sum, act) => sum + act.steps.length, 0), isMore]).toEqual([steps.length, false]);
-  const { acts: last, isMore: wasMore } = await newestActs(newestFirst(steps), 2);
+  const { acts: last, isMore: wasMore } = await newestActs(newestFirst(steps), 2, 'EUR');
   expect([last.map(({ words }) => words), wasMore]).toEqual([[acts.at(-1)?.words], true]);
   expect(batch).not.toBe(other);
 });

@@ -36,7 +36,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     ...(text('batch') !== '' && { batch: text('batch') }),
     ...(user !== undefined && { user }),
   };
-  const read = await newestActs(ports.journal.audit(filter, 'desc'), maxRead);
+  const read = await newestActs(ports.journal.audit(filter, 'desc'), maxRead, ports.settings.bulk.currency);
   const acts = read.acts.toReversed();
   const shown = acts.slice(0, maxShown);
   const head = await ports.journal.head();

@@ -25,7 +25,7 @@ test('each act is one line, whatever steps it took, and no step is lost', async 
   await command(['users', 'update-balance', String(users[0]), '--type', 'add', '--amount', '9', '--yes']);
   const { stdout } = await command(['audit', '--json']);
   const { steps } = JSON.parse(stdout) as { readonly steps: readonly AuditEntry[] };
-  const { acts, isMore } = await newestActs(newestFirst(steps), steps.length, undefined);
+  const { acts, isMore } = await newestActs(newestFirst(steps), steps.length, 'EUR');
   expect(acts.map(({ words }) => words)).toEqual([
     'planned Goodwill',
     'sent 3 rows of Goodwill',

@@ -219,7 +219,7 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
 
 /** How many names the objects in a JSON text have. */
 function namesIn(json: string): number {
-  return json.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1;
+  return json.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"?/g, '').split(':').length - 1;
 }
 
 function cellsOfLine(file: string, line: string, row: number) {

@@ -28,6 +28,7 @@ const byPath: Readonly<Record<string, Words>> = {
   'bulk apply': ofBatch,
   'bulk resume': ([batch = '-'], here) =>
     `“Go on”${batch.startsWith('-') || batch === here ? '' : ` on ${pageOf(batch)}`}`,
+  'bulk discard': () => '“Discard the rest” there',
   'bulk resolve': ([batch = '', , row], here) => `the page of row ${row}${batch === here ? '' : ` of batch ${batch}`}`,
   'bulk template': () => 'the template behind “New batch”',
   'bulk reconcile': () => 'a decision about the journal, which an operator records',

@@ -3,7 +3,7 @@ import { exitMeanings } from '../model/errors.ts';
 import { counted } from '../model/text.ts';
 import { durationText, minuteOf, secondMs, type Timestamp } from '../model/time.ts';
 import type { WindowCause } from '../store/mirror-types.ts';
-import type { OpenBatch } from './store/health.ts';
+import type { OpenBatch, StoppedBatch } from './store/health.ts';
 import type { RunOutcome } from './store/port.ts';
 
 /** In the words of the error that says it. */
@@ -32,6 +32,7 @@ interface OtherFacts {
   readonly journal: Pick<Told, 'message'>;
   /** Rows whose outcome is open, of a batch that no process works on. */
   readonly batch_unknown: Pick<OpenBatch, 'batch' | 'rows'>;
+  readonly batch_stopped: StoppedBatch;
   /** The worker cannot write its own file. */
   readonly worker_file: { readonly message: string };
   /** The last sync, with the reasons that no part of a list has. */
@@ -128,6 +129,14 @@ const words: { readonly [Code in ProblemCode]: (facts: FactsOf[Code]) => Words }
     );
     const next = `Next: \`admin-mirror bulk resume ${batch}\` looks for them again; do not send those rows in any other way`;
     return { what: `batch ${batch} has rows whose outcome is not known: ${states.join(', ')}`, next };
+  },
+  batch_stopped: ({ batch, sent, left }) => {
+    const were = (count: number) => (count === 1 ? 'was' : 'were');
+    const what = `batch ${batch} was stopped: ${counted(sent, 'row')} ${were(sent)} sent, and ${left} ${were(left)} not`;
+    return {
+      what,
+      next: `Next: \`admin-mirror bulk resume ${batch}\` sends the rest, and \`admin-mirror bulk discard ${batch}\` ends it`,
+    };
   },
   worker_file: ({ message }) => ({
     what: `the worker cannot write its own file: ${message}`,

@@ -35,8 +35,11 @@ export function problemsOf(
   const find = <C extends ProblemCode>(code: C, facts: Problem<C>['facts'], since: Timestamp | null = null) =>
     void found.push({ code, facts, since } as Problem);
   const keep = (...codes: readonly ProblemCode[]) => found.push(...known.filter(({ code }) => codes.includes(code)));
-  if ('problem' in journal) keep('batch_unknown');
-  else if ('found' in journal) found.push(...openBatches(journal.found, known));
+  if ('problem' in journal) keep('batch_unknown', 'batch_stopped');
+  else if ('found' in journal) {
+    found.push(...openBatches(journal.found, known));
+    for (const each of journal.found.stopped) find('batch_stopped', each);
+  }
   if (trouble !== null) find('worker_file', { message: trouble });
   if ('problem' in mirror) keep('stale', 'deletions_refused');
   else {

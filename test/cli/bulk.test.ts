@@ -208,10 +208,16 @@ describe('bulk apply', () => {
     expect((await bulk(['resume', batch])).code).toBe(0);
   });
 
-  test('ends with 3 if the key may not change balances', async () => {
-    const { bulk, batch, hash } = await plannedBatch({ forbidden: 'users.update-balance' });
+  test('ends with 3 if the key may not change balances, and `status` says that its rows wait', async () => {
+    const { bulk, batch, hash, command } = await plannedBatch({ forbidden: 'users.update-balance' });
+    const waiting = async () => (await command(['status', '--check'])).stdout;
+    await command(['sync', '--quiet']);
+    expect(await waiting()).not.toContain(batch);
     const { code, report } = await bulk(['apply', batch, '--approve', hash, '--json']);
     expect([code, report().state, report().counts.planned]).toEqual([3, 'stopped', 1]);
+    expect(await waiting()).toContain(`batch ${batch} was stopped: 1 row was sent, and 1 was not`);
+    expect((await bulk(['discard', batch, '--reason', 'x'])).code).toBe(0);
+    expect(await waiting()).not.toContain(batch);
   });
 });
 

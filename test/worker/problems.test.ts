@@ -58,6 +58,12 @@ const each: {
     /`admin-mirror bulk resume b1`/,
     8,
   ],
+  batch_stopped: [
+    { batch: 'b1', sent: 1, left: 59 },
+    'batch b1 was stopped: 1 row was sent, and 59 were not',
+    /`admin-mirror bulk resume b1` sends the rest/,
+    5,
+  ],
   worker_file: [{ message: 'the disk is full' }, 'the worker cannot write its own file: the disk is full', /space/, 5],
   key_refused: [
     { jobs: ['sync', 'check'], parts: { users: 2 } },
@@ -220,7 +226,7 @@ test('a batch with rows of unknown outcome is a problem if no process sends it, 
   const batch = (isInHand: boolean): World => {
     const rows = { sending: 0, acknowledged: 0, unknown: 1, needs_human: 1 };
     const open: OpenBatch = { batch: 'b1', rows, isInHand };
-    return { journal: { found: { open: [open], head: null } } };
+    return { journal: { found: { open: [open], stopped: [], head: null } } };
   };
   expect(namesOf(batch(true))).toEqual([]);
   const known = problemsOf(facts(batch(false)), []);

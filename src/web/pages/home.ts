@@ -85,7 +85,7 @@ const ofJobs: readonly string[] = ['job_failed', 'key_refused', 'server_unreacha
 
 function stepTag({ code, facts }: Problem, { offers, link }: Visit): Html | null {
   if (ofJobs.includes(code)) return html`<p><a href="${link('/runs')}">See the runs of the jobs</a></p>`;
-  if (code === 'batch_unknown') {
+  if (code === 'batch_unknown' || code === 'batch_stopped') {
     const batch = 'batch' in facts ? facts.batch : '';
     return offers('GET', '/batches')
       ? html`<p><a class="button" href="${link(`/batches/${batch}`)}">Open the batch</a></p>`

@@ -42,9 +42,18 @@ export interface OpenBatch {
   readonly isInHand: boolean;
 }
 
+/** A batch that nobody sends any more, although some of its rows wait. */
+export interface StoppedBatch {
+  readonly batch: string;
+  /** How many rows were sent, whatever became of them, and how many wait. */
+  readonly sent: number;
+  readonly left: number;
+}
+
 export interface JournalHealth {
   /** Batches with rows whose outcome is open, by name. */
   readonly open: readonly OpenBatch[];
+  readonly stopped: readonly StoppedBatch[];
   /** The newest step; null if there is none. */
   readonly head: Head | null;
 }
@@ -164,7 +173,23 @@ async function journalHealth(open: OpenJournal): Promise<JournalHealth | undefin
         const owner = await backend.locks.owner(each, batch);
         found.push({ batch, rows: { ...none, ...counts }, isInHand: owner !== undefined });
       }
-      return { open: found, head: (await headOf(each)) ?? null };
+      const stopped: StoppedBatch[] = [];
+      const begun = each.selectFrom('journal_batches').select('batch').where('state', 'in', ['applying', 'stopped']);
+      for (const { batch } of await begun.orderBy('batch').execute()) {
+        if ((await backend.locks.owner(each, batch)) !== undefined) continue;
+        const counts = await each
+          .selectFrom('journal_intents')
+          .select((eb) => ['state', eb.fn.countAll<number>().as('count')])
+          .where('batch', '=', batch)
+          .groupBy('state')
+          .execute();
+        const sum = (...states: readonly string[]) =>
+          counts.reduce((all, { state, count }) => all + (states.includes(state) ? count : 0), 0);
+        const left = sum('planned');
+        const sent = sum('sending', 'acknowledged', 'unknown', 'needs_human', 'applied', 'rejected');
+        if (left > 0) stopped.push({ batch, sent, left });
+      }
+      return { open: found, stopped, head: (await headOf(each)) ?? null };
     });
   } finally {
     await db.destroy();

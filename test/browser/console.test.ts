@@ -94,8 +94,11 @@ describe('the console in a browser', () => {
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Home' }).waitFor();
     await page.keyboard.press('Tab');
+    await page.locator('a[href="#main"]:focus').waitFor();
     await page.keyboard.press('Enter');
-    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main');
+    // It is set after the address has changed.
+    await page.locator('#main:focus').waitFor();
+    expect(new URL(page.url()).hash).toBe('#main');
   });
 });
 

@@ -16,7 +16,7 @@ import {
 import { syncLock } from './store/run-records.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { type Profile, storedProfile } from './profile.ts';
-import { holdsSome, touchedWords } from './windows.ts';
+import { holdsSome, surplusOf, touchedWords } from './windows.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
@@ -162,7 +162,7 @@ function resourceStatus(store: MirrorStore, resource: ResourceName, underWay: st
   return {
     live: store.liveCount(resource),
     /** Records that the server's totals count and no page shows, such as those that are only marked as deleted. */
-    surplus: windows.reduce((sum, { surplus }) => sum + surplus, 0),
+    surplus: surplusOf(windows),
     /** Records that the server may have but the mirror must not: they belong to forgotten people. */
     kept_out: store.suppressedIds(resource).size,
     fresh_as_of: store.freshAsOf(resource),

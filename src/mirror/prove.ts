@@ -11,7 +11,7 @@ import { ContradictionError } from './failures.ts';
 import type { Profile } from './profile.ts';
 import type { Allowance } from './run-bounds.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { cutOut, isOpen, pagesOf } from './windows.ts';
+import { cutOut, isOpen, pagesOf, surplusOf } from './windows.ts';
 
 interface Proof {
   /** The server's total, requested after everything else. */
@@ -79,7 +79,7 @@ export function surplusOfList(
 ): number {
   if (store.accountedCount(resource) === 0) return 0;
   if (store.listSurplus(resource) === difference) return difference;
-  return store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0);
+  return surplusOf(store.windows(resource));
 }
 
 /** Reads the days whose count has changed and, if they do not explain the difference, the open and the unsettled windows. */
@@ -161,12 +161,9 @@ async function countEach(ports: ProvePorts, sealed: readonly Window[]): Promise<
 
 /** How many records the server should count on these days if nothing has changed. */
 function accounted({ store, resource, profile }: ProvePorts, days: DayRange): number {
-  const surplus = store
-    .windows(resource)
-    .filter(({ from, to }) => from >= days.from && to <= days.to)
-    .reduce((sum, window) => sum + window.surplus, 0);
+  const within = store.windows(resource).filter(({ from, to }) => from >= days.from && to <= days.to);
   const atMidnight = profile.dayBounds === 'next_day' ? store.midnightCount(resource, days.to) : 0;
-  return store.accountedCount(resource, days) + atMidnight + surplus;
+  return store.accountedCount(resource, days) + atMidnight + surplusOf(within);
 }
 
 /** Whether counting halves costs less than reading the days. */

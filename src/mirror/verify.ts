@@ -16,6 +16,7 @@ import { coverageOf, outsideEra } from '../model/era.ts';
 import { storedProfile } from './profile.ts';
 import { objectionTo } from './server-check.ts';
 import { surplusOfList } from './prove.ts';
+import { surplusOf } from './windows.ts';
 
 type VerifyPorts = Omit<ComparePorts, 'resource' | 'profile'> & Pick<Client, 'counters'>;
 
@@ -287,7 +288,7 @@ function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
     status: differs ? ('different' as const) : first === null ? ('equal' as const) : ('incomplete' as const),
     live: store.liveCount(resource),
     /** Records that the server's totals were found to count and no page shows. */
-    surplus: store.windows(resource).reduce((sum, { surplus }) => sum + surplus, 0),
+    surplus: surplusOf(store.windows(resource)),
     /** Null if the server could not be reached. */
     server_total: total,
     fresh_as_of: store.freshAsOf(resource),

@@ -162,6 +162,11 @@ export function mergeWindows(windows: readonly Window[], seal: Day, maxRecords: 
   return merged;
 }
 
+/** How many records the windows' totals count that no page shows. */
+export function surplusOf(windows: readonly Pick<Window, 'surplus'>[]): number {
+  return windows.reduce((sum, { surplus }) => sum + surplus, 0);
+}
+
 /** Whether the window has one of the days. */
 export function holdsSome({ from, to }: DayRange, days: readonly Day[]): boolean {
   return days.some((day) => day >= from && day < to);

@@ -5,7 +5,7 @@ import { UsageError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/cursor.ts';
-import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
+import { mirrorKind, openMirrorForReading, serverIn } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import { publishBookkeeping } from './bookkeeping.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
@@ -138,9 +138,9 @@ async function refuseOther(mirror: Mirror, database: Database, published: string
   const [book] = await database.query<{ address: string | null }>(
     `SELECT rows::jsonb #>> '{0,address}' AS address FROM mirror_bookkeeping WHERE table_name = 'mirror_server'`,
   );
-  const here = mirror.prepare<[], string>('SELECT address FROM mirror_server').pluck().get();
-  const there = book?.address ?? undefined;
-  if (there === undefined || here === undefined || there === here) return;
+  const here = serverIn(mirror);
+  const there = book?.address ?? null;
+  if (there === null || here === null || there === here) return;
   throw new UsageError(`${database.name} holds the mirror of ${there}, and this one is of ${here}`, {
     advice:
       'Name the server as a profile: each has a schema of its own. If it is the same server under a new address, run `admin-mirror publish --full`.',

@@ -9,7 +9,7 @@ import { beginEpoch, deletionPruner } from '../../store/cursor.ts';
 import { busyMs } from '../../store/file-kind.ts';
 import { mirrorLocks } from '../../store/lock.ts';
 import type { Window } from '../../store/mirror-types.ts';
-import { openMirrorFile, openMirrorForReading, stepsIn } from '../../store/open.ts';
+import { openMirrorFile, openMirrorForReading, serverIn, stepsIn } from '../../store/open.ts';
 import { type RelationDrift, relationsIn } from '../../store/relations.ts';
 import { quoteName } from '../../store/schema.ts';
 import { Statements } from '../../store/statements.ts';
@@ -219,7 +219,7 @@ function rowsOf(
 }
 
 /** What is known of the server and its lists. */
-function knowledgeOf({ statements, now, step }: StorePorts) {
+function knowledgeOf({ database, statements, now, step }: StorePorts) {
   type Known = { readonly value: string; readonly measured_at: Timestamp };
   type Table = 'mirror_capabilities' | 'mirror_unproven' | 'mirror_surpluses';
   const forget = (table: Table, resource: ResourceName): void =>
@@ -261,8 +261,7 @@ function knowledgeOf({ statements, now, step }: StorePorts) {
     recordListSurplus: (resource: ResourceName, records: number): void =>
       step(() => replace('mirror_surpluses', { resource, records })),
     /** The address of the server that the mirror was read from; null before the first contact. */
-    server: (): string | null =>
-      statements.all<{ address: string }>('SELECT address FROM mirror_server')[0]?.address ?? null,
+    server: (): string | null => serverIn(database),
     recordServer: (address: string): void =>
       step(() =>
         statements.run('INSERT OR REPLACE INTO mirror_server (one, address) VALUES (1, @address)', { address }),
